@@ -80,7 +80,7 @@ pub async fn copy(
     // Files that follow each other on one output must not mix.
     let one_at_a_time = matches!(destination, Destination::Output);
     let max_open = if one_at_a_time { 1 } else { usize::MAX };
-    // Whoever stages files finds them once more.
+    // Files that are staged are found once more.
     let queue = Queue::new(max_open, sources.len() + usize::from(options.stager.is_some()));
     let shared = CopyContext::new(&job, options, queue, journal, progress);
     shared.results().summary().notices = notices;

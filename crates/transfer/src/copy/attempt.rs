@@ -31,7 +31,8 @@ pub(crate) async fn begin(shared: &CopyContext, item: CopyItem) {
 }
 
 /// Copies a small file.
-pub(crate) async fn copy_small(shared: &CopyContext, item: CopyItem, slot: SmallSlot) {
+pub(crate) async fn copy_small(shared: Arc<CopyContext>, item: CopyItem, slot: SmallSlot) {
+    let shared = &*shared;
     let Some(file) = open_file(shared, item, Some(slot)).await else { return };
     adapt_small_files(shared, &file).await;
     if file.blocks().is_to_be_finished() {

@@ -3,8 +3,8 @@
 //! Every worker asks here for its next work. Pieces of open files come before files that are not
 //! open, so that few files are half done at any time; a worker for which there is neither takes
 //! half of what the slowest other one still owes. A file that goes to its target as a stream has
-//! one worker, and more only where no other file can begin: one request is all that it has. Whoever
-//! finds files waits while [`MAX_FOUND`] of them have not been opened.
+//! one worker, and more only where no other file can begin: one request is all that it has. A
+//! finder waits while [`MAX_FOUND`] of them have not been opened.
 //!
 //! Small files out of listings wait in a list of their own, for tasks of their own
 //! ([`crate::copy::worker`]): hundreds of them are under way at a time where the server takes that
@@ -64,7 +64,7 @@ struct State {
     /// Large files being opened, and open ones that are not in `open` yet or any more, but not
     /// done.
     in_hand: usize,
-    /// Whoever may still find files.
+    /// The number of those that may still find files.
     finders: usize,
     max_open: usize,
     /// Nobody takes anything any more.

@@ -52,3 +52,24 @@ impl Drop for SmallSlot {
         self.slots.notify();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+
+    #[test]
+    fn a_slot_that_is_dropped_makes_room_and_wakes_the_next_file() {
+        let budget = Arc::new(MemoryBudget::new(10));
+        let slots = Arc::new(SmallSlots::default());
+        let first = slots.take(&budget, 6);
+        let second = slots.take(&budget, 6);
+        assert_eq!((slots.taken(), budget.has_room()), (2, false));
+        assert!(slots.changed().now_or_never().is_none());
+        drop(first);
+        assert_eq!((slots.taken(), budget.has_room()), (1, true));
+        assert!(slots.changed().now_or_never().is_some());
+        drop(second);
+        assert_eq!(slots.taken(), 0);
+    }
+}

@@ -66,8 +66,8 @@ impl TargetDirectory {
         &nearest.target
     }
 
-    /// The entry of `path` in this directory, or that there is none, if its listing tells. None if
-    /// the question is to be asked about the file itself.
+    /// The entry of `path` in this directory, or that there is none, as far as its listing shows.
+    /// None if the question is to be asked about the file itself.
     pub(crate) async fn listed(&self, path: &str) -> Option<Option<DirEntry>> {
         if self.questions.fetch_add(1, Ordering::Relaxed) < MAX_QUESTIONS {
             return None;

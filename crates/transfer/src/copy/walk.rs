@@ -36,7 +36,7 @@ struct Folder {
     path: String,
     local: Option<PathBuf>,
     directory: Arc<TargetDirectory>,
-    /// The time of its last change, if its server tells.
+    /// The time of its last change, if its server states it.
     modified: Option<SystemTime>,
 }
 

@@ -9,8 +9,6 @@
 use crate::copy::attempt;
 use crate::copy::context::CopyContext;
 use crate::copy::queue::NextTask;
-use crate::copy::small_slot::SmallSlot;
-use crate::file::item::CopyItem;
 use crate::tree::{fetch_batch, send_batch};
 use hither_core::{Error, ErrorKind};
 use hither_tune::SAMPLE_INTERVAL;
@@ -36,7 +34,7 @@ pub(crate) async fn run_all(shared: &Arc<CopyContext>) {
             running.spawn(run_worker(Arc::clone(shared), started));
         }
         while let Some((item, slot)) = shared.next_small() {
-            running.spawn(run_small(Arc::clone(shared), item, slot));
+            running.spawn(attempt::copy_small(Arc::clone(shared), item, slot));
         }
         tokio::select! {
             ended = running.join_next() => {
@@ -99,8 +97,4 @@ async fn run_worker(shared: Arc<CopyContext>, worker: usize) {
             }
         }
     }
-}
-
-async fn run_small(shared: Arc<CopyContext>, item: CopyItem, slot: SmallSlot) {
-    attempt::copy_small(&shared, item, slot).await;
 }

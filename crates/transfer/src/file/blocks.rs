@@ -258,8 +258,12 @@ impl FileBlocks {
     }
 
     /// Takes back the blocks that are `wanted`, to be compared when they come again. Returns their
-    /// bytes.
-    pub(crate) fn fetch_blocks_again(&self, mut wanted: impl FnMut(&Range<u64>) -> bool) -> u64 {
+    /// bytes. If there are some, `prepare` is called before a worker can take them.
+    pub(crate) fn fetch_blocks_again(
+        &self,
+        mut wanted: impl FnMut(&Range<u64>) -> bool,
+        prepare: impl FnOnce(),
+    ) -> u64 {
         let mut state = self.state();
         let mut bytes = 0;
         for (start, (length, _)) in state.map.whole_blocks() {
@@ -273,12 +277,14 @@ impl FileBlocks {
         if bytes > 0 {
             state.damaged.clear();
             state.over = false;
+            prepare();
         }
         bytes
     }
 
-    /// Begins again with nothing there. Returns false if that was done before.
-    pub(crate) fn fetch_all_again(&self) -> bool {
+    /// Begins again with nothing there. Returns false if that was done before. Otherwise `prepare`
+    /// is called before a worker can take a piece.
+    pub(crate) fn fetch_all_again(&self, prepare: impl FnOnce()) -> bool {
         let mut state = self.state();
         if state.before.is_some() {
             return false;
@@ -286,6 +292,7 @@ impl FileBlocks {
         let before = state.map.begin_again();
         state.before = Some(before);
         state.over = false;
+        prepare();
         true
     }
 
@@ -527,14 +534,14 @@ mod tests {
         write(4, b"efgh");
         assert!(blocks.is_to_be_finished());
         assert_eq!(blocks.damaged(), None);
-        assert_eq!(blocks.fetch_blocks_again(|block| block.start == 4), 4);
+        assert_eq!(blocks.fetch_blocks_again(|block| block.start == 4, || {}), 4);
         fetch();
         write(4, b"eFgh");
         assert_eq!(blocks.damaged(), Some(vec![4]));
         // Others are tried: what they bring is compared anew.
-        assert_eq!(blocks.fetch_blocks_again(|block| block.start == 0), 4);
+        assert_eq!(blocks.fetch_blocks_again(|block| block.start == 0, || {}), 4);
         assert_eq!(blocks.damaged(), Some(Vec::new()));
-        assert!(!blocks.fetch_all_again());
+        assert!(!blocks.fetch_all_again(|| unreachable!("once only")));
     }
 
     #[test]
@@ -545,7 +552,9 @@ mod tests {
         });
         blocks.dropped(0..8);
         assert!(blocks.is_to_be_finished());
-        assert!(blocks.fetch_all_again() && !blocks.fetch_all_again());
+        // No worker takes a piece before all is prepared.
+        assert!(blocks.fetch_all_again(|| assert!(blocks.state.try_lock().is_err())));
+        assert!(!blocks.fetch_all_again(|| unreachable!("once only")));
         assert_eq!((blocks.written_bytes(), blocks.is_over()), (0, false));
         assert_eq!(take_all(&blocks).len(), 2);
     }

@@ -101,12 +101,10 @@ pub(crate) async fn finish(file: &Arc<FileCopy>) -> Result<Finished> {
 /// Begins again, because the bytes were not what they should be. Returns false if that was done
 /// before.
 fn fetch_again(file: &FileCopy) -> bool {
-    let begins = file.blocks.fetch_all_again();
-    if begins {
+    file.blocks.fetch_all_again(|| {
         file.target.advance(|| 0);
         file.checks.restart();
-    }
-    begins
+    })
 }
 
 /// Excludes replicas that have sent wrong bytes, and notes the exclusions.
@@ -115,7 +113,7 @@ fn conclude_replicas(file: &FileCopy) {
     file.note_replicas();
 }
 
-/// Puts a range on the disk. Its file is committed by whoever began it.
+/// Puts a range on the disk. The process that began its file commits it.
 async fn finish_range(file: &Arc<FileCopy>) -> Result<Finished> {
     if let Some(upload) = file.target.upload() {
         upload.write().await.take().ok_or_else(over)?.sync().await?;
@@ -132,7 +130,7 @@ async fn finish_range(file: &Arc<FileCopy>) -> Result<Finished> {
 }
 
 fn mismatch(file: &FileCopy, checksum: &Checksum, expected: &Checksum) -> String {
-    let told_by = match file.resources.options.verify {
+    let stated_by = match file.resources.options.verify {
         Verify::Value(_) => "given by the user",
         _ if file.source.replicas().is_some_and(|it| it.expected_checksum().is_some()) => {
             "stated by the catalogue"
@@ -144,7 +142,7 @@ fn mismatch(file: &FileCopy, checksum: &Checksum, expected: &Checksum) -> String
         Some(blocks) if blocks.is_empty() => ", and fetching again gave the same bytes".to_owned(),
         Some(blocks) => format!(", and {} blocks differed when fetched again", blocks.len()),
     };
-    format!("{}: received {checksum}, expected {expected} ({told_by}){again}", file.item.name)
+    format!("{}: received {checksum}, expected {expected} ({stated_by}){again}", file.item.name)
 }
 
 /// A local source has no validator that would show a change while it is read.
@@ -190,14 +188,14 @@ async fn expected(file: &FileCopy) -> Option<Checksum> {
     }
     if let Some(replicas) = file.source.replicas() {
         if let Some(mut asking) = file.checks.take_asking() {
-            // Once one has told, the others get a moment more: one of them may be down.
+            // Once one has responded, the others get a moment more: one of them may be down.
             while tokio::time::timeout(CHECKSUM_GRACE, &mut asking).await.is_err()
                 && replicas.agreed_checksum().is_none()
             {}
         }
         file.checks.set_comparable(replicas.agreed_checksum());
     } else if let Some(asking) = file.checks.take_asking() {
-        // A server that cannot tell is no failure: most cannot.
+        // Most servers state no checksum, which is no failure.
         file.checks.set_comparable(asking.await.ok().and_then(Result::ok).flatten());
     }
     file.checks.stated()

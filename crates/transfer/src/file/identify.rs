@@ -84,7 +84,7 @@ pub(crate) fn unknown_size(name: &str) -> Error {
     Error::new(ErrorKind::Protocol, what)
 }
 
-/// The version of a file of which the listing told nothing but the size, as the server states it
+/// The version of a file of which the listing states nothing but the size, as the server states it
 /// now: an earlier attempt has copied some of it, and nothing has to be sent again if it is the
 /// same.
 async fn of_silent_listing(
@@ -170,7 +170,7 @@ async fn probe(
         if response.size.is_some() {
             return Ok((response, buffer));
         }
-        // Of a file whose size nobody tells, the end is looked for.
+        // The end of a file whose size nobody states is looked for.
         let end = Request { ranges: Vec::new(), tail: 1, ..request.clone() };
         let at_end = source.fetch(end, Box::new(drop)).await?;
         Ok((ResponseMeta { size: at_end.size, is_size_counted: true, ..response }, buffer))

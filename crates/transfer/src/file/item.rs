@@ -21,7 +21,7 @@ pub(crate) struct CopyItem {
     pub(crate) local: Option<PathBuf>,
     /// Its directory entry, if known.
     pub(crate) entry: Option<DirEntry>,
-    /// Its permissions, if its server tells.
+    /// Its permissions, if its server states them.
     pub(crate) mode: Option<u32>,
     pub(crate) target: Target,
     /// The directory that the target is in, if it is one of a tree.

@@ -2,7 +2,7 @@
 //! already there.
 //!
 //! A file out of a listing is known by its entry there. One that was named by its URL is asked for
-//! its first bytes instead, which tells the size and the version as well as a question for them
+//! its first bytes instead, which shows the size and the version as well as a question for them
 //! would, and brings a small file whole.
 
 use crate::copy::resources::CopyResources;
@@ -191,7 +191,7 @@ pub(crate) async fn is_to_be_skipped(
                 Some(directory) => directory.listed(path).await,
                 None => None,
             };
-            // A listing may not tell when a file has changed.
+            // A listing may not state when a file has changed.
             let listed = listed.filter(|known| {
                 known.as_ref().is_none_or(|entry| {
                     let is_told = entry.modified.is_some() && entry.size.is_some();

@@ -254,19 +254,20 @@ impl FileSource {
             Trials { pending, senders: BTreeMap::new() }
         });
         while let Some(only) = trials.pending.pop() {
-            let bytes = blocks.fetch_blocks_again(|block| {
+            let is_from_others = |block: &Range<u64>| {
                 let senders = replicas.senders(block);
                 let is_from_others = senders != [only];
                 if is_from_others {
                     trials.senders.insert(block.start, senders);
                 }
                 is_from_others
-            });
+            };
+            let prepare = || replicas.use_only(Some(only));
+            let bytes = blocks.fetch_blocks_again(is_from_others, prepare);
             // Otherwise all of it came from this one.
             if bytes > 0 {
                 let replica = usable.get(&only);
                 warn!(file = self.name, replica, bytes, "trying a replica");
-                replicas.use_only(Some(only));
                 return Some(bytes);
             }
         }

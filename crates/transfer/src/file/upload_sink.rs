@@ -2,7 +2,7 @@
 //!
 //! A resumed upload is verified: blocks that an earlier attempt had uploaded are summed up again
 //! from the local source when it is resumed. When all of the file is on the server, the checksum of
-//! the whole is compared with the server's. If it tells none, or another one, the blocks are read
+//! the whole is compared with the server's. If it states none, or another one, the blocks are read
 //! back and compared one by one, and those that the server has lost are uploaded again.
 //!
 //! The same is done within one attempt with blocks after which a request to the server failed: it
@@ -139,9 +139,9 @@ pub(crate) async fn verify_doubtful(file: &FileCopy) -> Result<u64> {
         && let Some(BlockChecksums { crc32c, adler32 }) = file.blocks.checksums()
     {
         let expected = adler32.unwrap_or(crc32c);
-        let told = upload.written_checksum(expected.algorithm()).await;
-        // A server that cannot tell is no failure: most cannot.
-        if told.ok().flatten().as_ref() == Some(&expected) {
+        let stated = upload.written_checksum(expected.algorithm()).await;
+        // Most servers state no checksum, which is no failure.
+        if stated.ok().flatten().as_ref() == Some(&expected) {
             return Ok(0);
         }
     }
@@ -193,9 +193,9 @@ pub(crate) async fn confirm(file: &FileCopy) -> Result<()> {
     let Target::Remote(storage, path) = &file.item.target else { return Ok(()) };
     let Some(BlockChecksums { crc32c, adler32 }) = file.blocks.checksums() else { return Ok(()) };
     let expected = adler32.unwrap_or(crc32c);
-    let told = storage.checksum(path, expected.algorithm()).await;
-    let seen = match told.ok().flatten() {
-        Some(told) => told,
+    let stated = storage.checksum(path, expected.algorithm()).await;
+    let seen = match stated.ok().flatten() {
+        Some(stated) => stated,
         None => {
             let source = storage.source(path)?;
             let policy = &file.resources.options.retry;
@@ -225,7 +225,7 @@ pub(crate) async fn range(
     let resume = Some(part.token.clone());
     let upload = storage.put(path, PutOptions { resume: resume.clone(), ..options }).await?;
     if upload.token() != resume {
-        // What was begun instead belongs to nobody; the error to tell is the one below.
+        // What was begun instead belongs to nobody; the error to report is the one below.
         drop(upload.abort().await);
         let what = format!(
             "{path}: {} has no partial file of this upload any more: run the same copy again",

@@ -109,7 +109,7 @@ impl BlockMap {
         self.written_bytes
     }
 
-    /// Returns how often blocks were taken back by now, and where the bytes end that are written
+    /// Returns how often blocks were taken back, and where the bytes end that are written
     /// from `at` on; `at` if there are none.
     pub(crate) fn written_from(&self, at: u64) -> (u64, u64) {
         let mut end = at;
@@ -198,7 +198,7 @@ impl BlockMap {
     }
 
     /// Takes the whole blocks that the server of an upload may have lost: those that were there
-    /// before, and those after which requests have failed, `interruptions` of them by now. Length
+    /// before, and those after which requests have failed, `interruptions` of them so far. Length
     /// and crc32c, by their start. None the second time.
     pub(crate) fn take_doubtful(&mut self, interruptions: u64) -> BTreeMap<u64, (u64, Checksum)> {
         let mut blocks = self.whole_blocks();

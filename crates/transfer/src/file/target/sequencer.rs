@@ -1,4 +1,4 @@
-//! Turns: for targets that take blocks one after the other while several workers fetch them.
+//! Turns, for targets that take blocks one after the other while several workers fetch them.
 
 use hither_core::{Error, ErrorKind, Result};
 use tokio::sync::watch;
@@ -9,7 +9,7 @@ pub(crate) struct Sequencer {
     next: watch::Sender<u64>,
 }
 
-/// Whoever still waits will wait for ever: the file failed.
+/// The position of a file that has failed.
 const BROKEN: u64 = u64::MAX;
 
 impl Sequencer {
