@@ -437,6 +437,9 @@ fn small_files_at_a_time_grow_while_that_brings_more_up_to_what_the_server_takes
     let numbers = rig.play(10 * SECOND, limited);
     assert_eq!(numbers.iter().max(), Some(&300), "{numbers:?}");
     assert!(numbers.iter().all(|number| *number >= rule));
+    let fewer = SmallFileLimits { by_target: 9, ..limits };
+    rig.controller.opened_small(&rig.files(None), &fewer);
+    assert_eq!(rig.controller.file_limits().small, 9);
 }
 
 #[test]
