@@ -1,10 +1,10 @@
 //! Histogram plots: text for a terminal, SVG, PNG.
 //!
 //! Ticks and numbers are computed once, in `hither_chart::axis`, for all three. SVG and PNG are the
-//! same drawing (`image`, with plotters) on two surfaces. Text is measured in both, and drawn in the
-//! PNG, with DejaVu Sans, which the crate `dejavu` carries (Bitstream Vera licence: free to embed),
-//! so that a plot looks the same on a machine without fonts. If a histogram has more bins than the
-//! plot has room for, neighbouring bins are added.
+//! same drawing (`image`, with plotters) on two surfaces. Text is measured in both, and drawn in
+//! the PNG, with DejaVu Sans, which the crate `dejavu` carries (Bitstream Vera licence: free to
+//! embed), so that a plot looks the same on a machine without fonts. If a histogram has more bins
+//! than the plot has room for, neighbouring bins are added.
 
 mod image;
 mod text;

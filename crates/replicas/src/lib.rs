@@ -40,7 +40,7 @@
 //! # Where to start reading
 //!
 //! - how a copy uses replicas, and finds the wrong one: `src/replicas/bulk.rs`,
-//!   `crates/transfer/src/file/suspects.rs`;
+//!   `crates/transfer/src/file/source.rs`, `crates/transfer/src/file/checks.rs`;
 //! - what happens when a server fails: `src/replicas.rs`,
 //!   `crates/transport/src/connect/outage.rs`.
 

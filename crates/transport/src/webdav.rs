@@ -42,9 +42,9 @@ use futures_util::TryStreamExt;
 use hither_checksum::{Algorithm, Checksum};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{
-    DirEntry, FileKind, FileTimes, Listing, PutOptions, Storage, StoredEntry, TreeEvents,
-    TreeRequest, TreeUpload, Upload, check_name, check_new_name, check_path, hide_partial_name,
-    parent,
+    DirEntry, DirectoryRemoval, FileKind, FileTimes, Listing, PutOptions, Storage, StoredEntry,
+    TreeEvents, TreeRequest, TreeUpload, Upload, check_name, check_new_name, check_path,
+    hide_partial_name, parent,
 };
 use hither_core::{ReplicaSet, Source};
 use session::WebDavSession;

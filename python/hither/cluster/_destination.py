@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING
 from unicodedata import normalize
 
 from hither._client import default_client
+from hither._core import redact_url
+from hither._urls import split_query
 from hither.cluster._names import below, contents, is_url, is_within, last_name
 from hither.exceptions import CorruptError, HitherError, InvalidError, UnavailableError, UnsupportedError
 
@@ -61,13 +63,13 @@ class Destination:
         if target is None:
             if self._files.stat(contents(options.source)).kind != "directory":
                 message = (
-                    f"{options.source} is not a directory: name the directory that it is in, and the file with"
+                    f"{redact_url(options.source)} is not a directory: name the directory that it is in, and the file with"
                     " --include"
                 )
                 raise InvalidError(message)
             target = self._chosen(options)
         if is_within(target, contents(options.source)):
-            message = f"{options.source} cannot be copied into itself ({target})"
+            message = f"{redact_url(options.source)} cannot be copied into itself ({redact_url(target)})"
             raise InvalidError(message)
         is_new = self.make(target)
         self.target = target
@@ -183,8 +185,8 @@ class Destination:
 
     def _chosen(self, options: ClusterOptions) -> str:
         """Return the directory that the tree becomes."""
-        destination = options.destination.removesuffix("/.") or "/"
-        if self._kind(destination) != "directory" or options.source.endswith("/."):
+        destination = contents(options.destination)
+        if self._kind(destination) != "directory" or split_query(options.source)[0].endswith("/."):
             return destination
         # With a mark in it, it is there because an earlier coordinator of this copy made it.
         is_of_copy = self._marked_run(destination) is not None
@@ -206,7 +208,7 @@ class Destination:
         else:
             if before is None:
                 self._remove(below(self.target, self._name))
-            message = f"{self.target} has {MAX_RUNS} files of earlier runs, {self._fences_of(job)} first: remove them"
+            message = f"{redact_url(self.target)} has {MAX_RUNS} files of earlier runs, {redact_url(self._fences_of(job))} first: remove them"
             raise InvalidError(message)
         try:
             if is_url(self.target):
@@ -268,7 +270,7 @@ class Destination:
             why = str(error)
         if not is_closed:
             message = (
-                f"{self.target}: a cluster cannot copy to this server, which makes missing directories by itself, so"
+                f"{redact_url(self.target)}: a cluster cannot copy to this server, which makes missing directories by itself, so"
                 f" that nodes that were declared lost could still write ({why}): copy with `hither cp -r` on one"
                 " machine"
             )
@@ -286,7 +288,7 @@ class Destination:
             except HitherError as error:
                 failure = error
             if self._kind(url) != "file":
-                message = f"{url} is no file after its removal: {failure}"
+                message = f"{redact_url(url)} is no file after its removal: {failure}"
                 raise UnavailableError(message)
 
     def _end(self, url: str, lost: str) -> None:
@@ -302,7 +304,7 @@ class Destination:
                 time.sleep(1)
         if is_kept:
             self.notices.append(
-                f"{url} is left as a file: the server makes missing directories by itself, and the file keeps {lost}"
+                f"{redact_url(url)} is left as a file: the server makes missing directories by itself, and the file keeps {lost}"
                 " from writing late; it may be removed when no `hither mover` runs there any more"
             )
 

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from hither._core import redact_url
 from hither.cluster._manifest import FileState
 from hither.cluster._names import below, contents
 from hither.exceptions import HitherError
@@ -119,7 +120,7 @@ class Listing:
             if listing.wait() != 0 or not ended:
                 errors.seek(max(0, errors.seek(0, io.SEEK_END) - MAX_SAID_BYTES))
                 said = errors.read().decode(errors="replace")
-                message = f"cannot list {self._options.source}: {said.strip()}"
+                message = f"cannot list {redact_url(self._options.source)}: {said.strip()}"
                 raise HitherError(message)
 
     def _state(self, entry: dict[str, Any]) -> FileState:
@@ -150,7 +151,7 @@ class Listing:
             return
         if self._tells_no_version:
             what = "not all listings tell times: what changed and kept its size is not copied again"
-            self.notices[f"{self._options.source}: {what}"] = None
+            self.notices[f"{redact_url(self._options.source)}: {what}"] = None
         destination = self._destination()
         failures: list[str] = []
 
@@ -187,7 +188,7 @@ class Listing:
         elif path:
             self.notices[f"{path}: {message}, left out"] = None
         else:
-            self.notices[f"{contents(self._options.source)}: {message}"] = None
+            self.notices[f"{redact_url(contents(self._options.source))}: {message}"] = None
 
 
 def _batches(entries: Iterator[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:

@@ -7,6 +7,9 @@ import re
 from pathlib import Path
 from urllib.parse import quote, unquote
 
+from hither import _urls
+from hither._urls import is_encoded, split_query
+
 
 def is_url(path: str) -> bool:
     """Return whether this is a URL, and no path."""
@@ -20,13 +23,14 @@ def absolute(path: str) -> str:
 
 def contents(path: str) -> str:
     """Return the directory of which the contents are meant."""
-    return path.removesuffix("/.").rstrip("/") or "/"
+    path, query = split_query(path)
+    return (path.removesuffix("/.").rstrip("/") or "/") + query
 
 
 def last_name(path: str) -> str:
     """Return the name of a directory in the one above it."""
-    name = contents(path).rsplit("/", 1)[-1]
-    return unquote(name) if is_url(path) else name
+    name = split_query(contents(path))[0].rsplit("/", 1)[-1]
+    return unquote(name) if is_encoded(path) else name
 
 
 def is_within(path: str, directory: str) -> bool:
@@ -38,9 +42,10 @@ def is_within(path: str, directory: str) -> bool:
 def _resolved(path: str) -> str:
     if path.startswith("file://"):
         path = unquote(path.removeprefix("file://"))
-    return unquote(path) if is_url(path) else os.path.realpath(path)
+    path = split_query(path)[0]
+    return (unquote(path) if is_encoded(path) else path) if is_url(path) else os.path.realpath(path)
 
 
 def below(directory: str, name: str) -> str:
     """Return a name in a directory."""
-    return f"{directory.rstrip('/')}/{quote(name) if is_url(directory) else name}"
+    return _urls.below(directory, quote(name) if is_encoded(directory) else name)

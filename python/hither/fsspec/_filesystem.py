@@ -26,7 +26,7 @@ from fsspec.utils import isfilelike, stringify_path
 
 from hither._client import Client, default_client
 from hither._file import RemoteFile
-from hither._urls import PREFIXES, SCHEMES, without_prefix
+from hither._urls import PREFIXES, SCHEMES, below, is_encoded, split_query, without_prefix
 from hither.exceptions import (
     AlreadyExistsError,
     ChangedError,
@@ -38,17 +38,7 @@ from hither.exceptions import (
 )
 from hither.fsspec._calls import mirror_sync_methods, run_all, sync
 from hither.fsspec._files import CompressedFile, FsspecFile, ObservedStat, UploadFile, has_suffix, is_other_version
-from hither.fsspec._names import (
-    below,
-    decoded,
-    encoded,
-    glob_matcher,
-    has_query,
-    is_encoded,
-    is_pattern,
-    shown,
-    split_query,
-)
+from hither.fsspec._names import decoded, encoded, glob_matcher, has_query, is_pattern, shown
 from hither.fsspec._pairs import (
     LOCAL_END,
     CopyEnd,

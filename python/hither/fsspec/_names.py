@@ -13,34 +13,19 @@ from urllib.parse import quote, unquote
 from fsspec.utils import glob_translate
 
 from hither._core import redact_url
-from hither._urls import without_prefix
+from hither._urls import is_encoded, split_query
 from hither.exceptions import InvalidError
 
-_LITERAL_SCHEMES = ("root", "roots", "xroot", "xroots", "s3")
 _SAFE = "!$&'()+,:=@"
 """Characters that are not encoded in names, beside letters, digits and ``-._~``."""
 _ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
-_QUERY = re.compile(r"\?[^/*?\[\]=]+=")
 _MAX_SHOWN_NAMES = 5
 """Names that a message shows."""
-
-
-def split_query(path: str) -> tuple[str, str]:
-    """Return a path without the query of its URL, and the query with its mark; S3 has none."""
-    scheme, mark, _ = without_prefix(path).partition("://")
-    found = _QUERY.search(path) if mark and scheme != "s3" else None
-    return (path[: found.start()], path[found.start() :]) if found else (path, "")
 
 
 def has_query(path: str) -> bool:
     """Return whether a path ends in the query of a URL, whose mark is no pattern."""
     return bool(split_query(path)[1])
-
-
-def below(directory: str, name: str) -> str:
-    """Return the path of ``name``, as it is in URLs, in a directory, whose query it gets."""
-    path, query = split_query(directory)
-    return f"{path.rstrip('/')}/{name}{query}"
 
 
 def is_pattern(path: str) -> bool:
@@ -55,12 +40,6 @@ def shown(path: Any) -> str:  # noqa: ANN401
     text = str(path)
     url, mark, pattern = text.partition("?")
     return redact_url(text) if has_query(text) else redact_url(url) + mark + pattern
-
-
-def is_encoded(path: str) -> bool:
-    """Return whether names are percent-encoded in ``path``: in URLs except XRootD's and S3's."""
-    scheme, mark, _ = without_prefix(path).partition("://")
-    return bool(mark) and scheme.lower() not in _LITERAL_SCHEMES
 
 
 def plain(path: str) -> str:

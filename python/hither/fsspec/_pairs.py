@@ -14,9 +14,9 @@ from uuid import uuid4
 from fsspec.implementations.local import LocalFileSystem, trailing_sep
 from fsspec.utils import other_paths, stringify_path
 
-from hither._urls import without_prefix
+from hither._urls import below, is_encoded, split_query, without_prefix
 from hither.exceptions import InvalidError
-from hither.fsspec._names import below, decoded, encoded, is_encoded, is_pattern, plain, shown, split_query
+from hither.fsspec._names import decoded, encoded, is_pattern, plain, shown
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -151,7 +151,7 @@ async fn move_between(
     }
 }
 
-/// What was at the target before the move.
+/// The file at the target before the move.
 enum Before {
     Absent,
     There(DirEntry),

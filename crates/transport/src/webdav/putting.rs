@@ -7,10 +7,26 @@ use crate::http::request_body::RequestBody;
 use crate::http::status_error;
 use bytes::Bytes;
 use hither_core::error::{Effect, Error, ErrorKind, Result};
-use hither_core::storage::{DirEntry, FileKind, parent, sibling, unique_partial_name};
+use hither_core::storage::{
+    DirEntry, FileKind, PutOptions, parent, partial_token, sibling, unique_partial_name,
+};
 use http::{Method, StatusCode};
 
 impl WebDavSession {
+    /// The name that an earlier attempt used, if it can be resumed. It need not have its length
+    /// yet: the last piece sets it.
+    pub(super) async fn resumed(&self, path: &str, options: &PutOptions) -> Result<Option<String>> {
+        let Some(token) = options.resume.as_deref().and_then(partial_token) else {
+            return Ok(None);
+        };
+        let at = sibling(path, token);
+        let there = self.look(&at).await?;
+        let same = |entry: &DirEntry| {
+            entry.kind == FileKind::File && entry.size.is_some_and(|size| size <= options.size)
+        };
+        Ok(there.as_ref().is_some_and(same).then_some(at))
+    }
+
     /// Tests what the server supports. Returns the name to write to, and whether to send pieces.
     pub(super) async fn try_out(
         &self,

@@ -34,7 +34,7 @@ pub(super) struct WebDavSession {
     /// The directories in which the server has refused MOVE.
     pub(super) unmoved: Arc<MethodRefusals>,
     /// The make of the server, as its last response states; empty if it is not known.
-    software: Arc<Mutex<&'static str>>,
+    pub(super) software: Arc<Mutex<&'static str>>,
 }
 
 impl WebDavSession {

@@ -36,7 +36,7 @@ use hither_core::Source;
 use hither_core::error::{Effect, Error, ErrorKind, Result};
 use hither_core::storage::{
     CommittedFile, DirEntry, FileKind, PutOptions, Upload, file_name, hide_partial_name,
-    is_same_version, parent, partial_token, read_back, sibling, unique_partial_name,
+    is_same_version, parent, read_back, sibling, unique_partial_name,
 };
 use hither_core::sync::lock;
 use hither_load::connections;
@@ -123,7 +123,7 @@ impl WebDavUpload {
             let at = if is_put_in_place { path.clone() } else { options.partial_path(&path) };
             return Ok(upload(at, UploadMethod::Together(Mutex::default())));
         }
-        if let Some(at) = resumed(&dav, &path, options).await? {
+        if let Some(at) = dav.resumed(&path, options).await? {
             return Ok(upload(at, UploadMethod::Pieces));
         }
         let (at, pieces) = match (moves, dav.names().pieces) {
@@ -497,16 +497,4 @@ impl Upload for WebDavUpload {
         }
         self.dav.discard(&self.at).await
     }
-}
-
-/// The name that an earlier attempt used, if it can be resumed. It need not have its length yet:
-/// the last piece sets it.
-async fn resumed(dav: &WebDavSession, path: &str, options: &PutOptions) -> Result<Option<String>> {
-    let Some(token) = options.resume.as_deref().and_then(partial_token) else { return Ok(None) };
-    let at = sibling(path, token);
-    let there = dav.look(&at).await?;
-    let same = |entry: &DirEntry| {
-        entry.kind == FileKind::File && entry.size.is_some_and(|size| size <= options.size)
-    };
-    Ok(there.as_ref().is_some_and(same).then_some(at))
 }
