@@ -140,6 +140,17 @@ def test_an_upload_in_place_that_did_nothing_leaves_the_old_file(hither, tmp_pat
     assert site.files == {"/": None, "/a.dat": OLD}
 
 
+@pytest.mark.parametrize("words", [["rm"], ["cp", "{local}"], ["mv", "{url}/b"], ["mkdir"]])
+def test_a_url_with_a_fragment_changes_nothing(hither, tmp_path, words):
+    (tmp_path / "a").write_bytes(b"new")
+    site = Site({"/": None, "/a": OLD, "/b": OLD}, lambda _: False)
+    with serving(site) as server:
+        url = f"http://127.0.0.1:{server.port}"
+        done = hither(*[word.format(local=tmp_path / "a", url=url) for word in words], f"{url}/a#b", "--no-store")
+    assert (done.code, "%23" in done.err) == (2, True), done
+    assert site.files == {"/": None, "/a": OLD, "/b": OLD}
+
+
 def test_a_name_that_is_listed_and_cannot_be_looked_at_is_no_pattern(hither):
     """As a link that leads to nothing."""
     site = Site({"/": None, "/x1": OLD, "/x[1]": b"1"}, lambda it: it.command != "DELETE" and it.name == "/x[1]" and it.answer(404))
