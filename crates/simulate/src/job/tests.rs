@@ -128,9 +128,11 @@ fn a_sweep_compares_the_methods_over_each_link() {
     assert!(far.read_through_seconds.unwrap() > 10.0 && far.copy_first_seconds.unwrap() > 24.0);
     let text = report.to_text();
     assert!(text.contains("100 ms, 100 Mbit/s: copy first 25."), "{text}");
-    let maps = report.heat_maps();
+    let page = report.to_html("A <job>");
+    assert!(page.contains("<h1>A &lt;job&gt;</h1>"), "{page}");
+    let maps: Vec<&str> = page.split("<svg").skip(1).collect();
     assert_eq!(maps.len(), 2);
-    assert_eq!(maps[0].1.matches("<rect").count(), 4);
+    assert_eq!(maps[0].matches("<rect").count(), 4);
 }
 
 #[test]
