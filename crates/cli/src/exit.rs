@@ -1,7 +1,8 @@
 //! Exit codes and error messages.
 
 use crate::output::{eprint_line, print, write};
-use hither::{Error, ErrorKind, redact_url};
+use hither::{Error, ErrorKind};
+use hither_transport::redact_url;
 use std::error::Error as _;
 use std::ffi::OsString;
 use std::fmt::Display;

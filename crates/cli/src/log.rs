@@ -65,7 +65,7 @@ impl<'a> MakeWriter<'a> for WaitLines {
     #[expect(clippy::disallowed_methods, reason = "the pace at which a person reads")]
     fn make_writer(&'a self) -> Self::Writer {
         let now = Instant::now();
-        let mut last = hither::lock(&self.0);
+        let mut last = hither_core::sync::lock(&self.0);
         if last.is_some_and(|last| now.duration_since(last) < BETWEEN_WAITS) {
             return OptionalWriter::none();
         }

@@ -2,7 +2,9 @@
 
 pub(crate) mod standard_streams;
 
-use hither::{DirEntry, FileKind, StoragePath, counted, since_1970};
+use hither::{DirEntry, FileKind, StoragePath};
+use hither_core::error::counted;
+use hither_core::storage::since_1970;
 use serde_json::{Value, json};
 use standard_streams::standard_output;
 use std::io::{self, Stdout, Write};
@@ -136,7 +138,7 @@ pub(super) fn date(time: SystemTime) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hither::from_1970;
+    use hither_core::storage::from_1970;
 
     #[test]
     fn dates_are_those_of_the_calendar() {

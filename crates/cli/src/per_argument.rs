@@ -2,11 +2,13 @@
 
 use crate::exit::{CommandError, print_error};
 use crate::output::{JsonArray, print};
-use hither::{Client, redact_url};
+use hither::Client;
+use hither_core::sync::lock;
+use hither_transport::redact_url;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Condvar, Mutex, PoisonError, mpsc};
 
 /// The results so far. Errors are printed as they come; the exit code is that of the first.
 #[derive(Debug)]
@@ -102,11 +104,6 @@ pub(crate) fn expand_if_known(
         }
     }
     urls
-}
-
-/// Locks a mutex, poisoned or not: the number is whole between statements.
-fn lock(free: &Mutex<usize>) -> MutexGuard<'_, usize> {
-    free.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A counting semaphore for threads.

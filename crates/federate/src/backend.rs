@@ -21,11 +21,13 @@ use futures_util::StreamExt;
 use futures_util::stream;
 use hither_core::error::ErrorKind;
 use hither_core::storage::{FileKind, parent};
+use hither_http::propfind::PropertyName;
+use hither_http::propfind::PropertyUpdate;
 use hither_server::{
     AvailableEntries, Backend, BackendError, BackendErrorKind, BackendFuture, BackendServer,
     ChangeOptions, CreateOptions, DeadProperties, Details, DirectoryEntry, EntryDescription,
     EntryMetadata, FileReader, FileWriter, LinkFilter, LocateRequest, Located, Precondition,
-    PropertyName, PropertyUpdate, SpaceUsage,
+    SpaceUsage,
 };
 use std::sync::Arc;
 

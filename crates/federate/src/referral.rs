@@ -312,7 +312,7 @@ pub(crate) fn metadata(entry: &MergedEntry) -> EntryMetadata {
     EntryMetadata {
         kind: entry.facts.kind,
         size: entry.facts.size,
-        version: hither_server::Version {
+        version: hither_http::conditions::Version {
             etag: String::new(),
             modified: entry.facts.modified.unwrap_or(std::time::UNIX_EPOCH),
         },

@@ -24,9 +24,10 @@ use hither_checksum::{Algorithm, Checksum};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::sync::lock;
 use hither_core::{Part, Request, VersionBinding};
+use hither_http::conditions::Version;
 use hither_server::{
     BackendError, BackendErrorKind, BackendFuture, ChecksumMode, EntryMetadata, FileRanges,
-    FileReader, RangeData, Version,
+    FileReader, RangeData,
 };
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock};

@@ -42,7 +42,6 @@ mod tree;
 
 pub use codec::Decompressor;
 pub use file::{RootFile, TreeKey};
-pub use hither_core::layout::BasketRef;
 pub use interpretation::column_type::ColumnType;
 pub use interpretation::record_type::RecordType;
 pub use interpretation::streamed_type::ListKind;

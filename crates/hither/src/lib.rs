@@ -15,6 +15,8 @@
 //! # Ok::<(), hither::Error>(())
 //! ```
 //!
+//! Items that this crate takes and returns are named here, also where another crate defines them.
+//!
 //! # Where to start reading
 //!
 //! - opening many files: `src/open_ahead.rs`, then its folder;
@@ -61,37 +63,33 @@ pub use hither_auth::{
     AuthError, Basic, CertificateSource, CredentialConfig, Credentials, Environment, HostPattern,
     Secret, TokenSource,
 };
-pub use hither_checksum::{Algorithm, Checksum, Hasher};
-pub use hither_core::error::counted;
+pub use hither_checksum::{Algorithm, Checksum};
 pub use hither_core::error::suggest::Suggestion;
+pub use hither_core::layout::LearnedSet;
 pub use hither_core::storage::{
-    DirEntry, FileKind, Listing, PutOptions, StagingState, Storage, Upload, from_1970, since_1970,
+    DirEntry, FileKind, Listing, PutOptions, StagingState, Storage, Upload,
 };
-pub use hither_core::sync::lock;
 pub use hither_core::{Error, ErrorKind, Retry, SourceReport};
-pub use hither_explain::server_log::{LoggedRequest, LoggedTcp, explain_log};
 pub use hither_explain::{Bottleneck, Diagnosis, EvidenceItem, StageSeconds};
 pub use hither_formats::root::{ListKind, RecordType};
 pub use hither_formats::{Column, FormatError, Strings, Values};
 pub use hither_load::bandwidth::BandwidthTimetable;
-pub use hither_load::connections::MIN_BULK as MIN_COPY_WORKERS;
 pub use hither_query::{Expression, Histogram, Selection};
 pub use hither_read::ReadAheadConfig;
 pub use hither_read::cache::CacheConfig;
 pub use hither_read::cache::file::{HintId, ReadTotals};
-pub use hither_store::{LearnedSet, LearnedTree};
+pub use hither_store::LearnedTree;
 pub use hither_transfer::{
     BandwidthLimit, BandwidthLimiter, CheckOptions, CheckSummary, CompareBy, CopyControl,
     CopyFailure, CopyOptions, CopyPath, CopyProgress, CopyStages, CopySummary, DifferenceKind,
-    FileChecksum, Filter, FilterOptions, MetPaths, OverwritePolicy, ProgressSnapshot, StageTimes,
-    SyncOptions, TreeDifference, Verify, WRITE_BYTES as COPY_WRITE_BYTES, refuse_clashes,
+    FileChecksum, Filter, FilterOptions, OverwritePolicy, ProgressSnapshot, StageTimes,
+    SyncOptions, TreeDifference, Verify,
 };
 #[cfg(feature = "s3")]
 pub use hither_transport::S3Config;
 pub use hither_transport::{
     ExtendedAttribute, FileLocality, Identity, Lot, LotsApi, MonotonicClock, PageChecksums,
     Proxies, ReplicaServer, Resolve, SourceAddress, SourceTraffic, TlsConfig, TransportConfig,
-    redact_url,
 };
 pub use hither_tune::{TunedKnob, TuningDecision};
 pub use namespace::tree_walk::{WalkEvent, WalkOptions};

@@ -11,8 +11,8 @@ use crate::staging::Staging;
 use crate::tree::Tree;
 use hither::{
     Algorithm, Error, ErrorKind, FileLocality, OpenOptions, PerProcess, Replaceable, StoragePath,
-    lock,
 };
+use hither_core::sync::lock;
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};

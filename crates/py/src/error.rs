@@ -64,7 +64,7 @@ pub(crate) fn suggestion(wanted: &str, names: Vec<String>) -> String {
 /// A URL for messages, without user, password, query and fragment.
 #[pyfunction]
 pub(crate) fn redact_url(url: &str) -> String {
-    hither::redact_url(url)
+    hither_transport::redact_url(url)
 }
 
 /// True for a missing tree or branch, false for a missing file.

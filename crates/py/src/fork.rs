@@ -1,7 +1,8 @@
 //! Clients, files and trees after `fork`: each process makes its own.
 
 use crate::error::to_exception;
-use hither::{PerProcess, lock};
+use hither::PerProcess;
+use hither_core::sync::lock;
 use pyo3::prelude::*;
 use std::sync::{Arc, Mutex};
 

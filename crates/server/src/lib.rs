@@ -57,9 +57,6 @@ pub use backend::{
     FileWriter, LinkFilter, Precondition, RangeData, SpaceUsage, VisitedFile,
 };
 pub use connection::socket_options::NetworkSettings;
-pub use hither_auth::DistinguishedName;
-pub use hither_http::conditions::Version;
-pub use hither_http::propfind::{PropertyName, PropertyUpdate};
 pub use lots::settings::LotSettings;
 pub use referral::relay_egress::RelayEgress;
 pub use referral::replica_map::{ReplicaSettings, url_below};

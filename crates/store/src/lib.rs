@@ -41,7 +41,6 @@ mod store;
 
 pub use connection_slots::ConnectionSlot;
 pub use disk_cache::{DiskCache, DiskCacheFile, DiskCacheKey};
-pub use hither_core::layout::LearnedSet;
 pub use learned::LearnedTree;
 pub use metadata::{FileMetadata, MetadataKey};
 pub use store::{Store, StoreConfig};

@@ -7,9 +7,10 @@ use crate::arguments::{Checksum, read_list};
 use crate::exit::CommandError;
 use crate::output::eprint_line;
 use crate::per_argument::{ArgumentResults, Semaphore, expand, run_parallel};
-use hither::{
-    Algorithm, Client, Error, ErrorKind, FileStat, Hasher, counted, redact_url, url_below,
-};
+use hither::{Algorithm, Client, Error, ErrorKind, FileStat, url_below};
+use hither_checksum::Hasher;
+use hither_core::error::counted;
+use hither_transport::redact_url;
 use list::ListedChecksum;
 use serde_json::json;
 use std::path::Path;

@@ -14,8 +14,9 @@ use crate::output::{eprint_line, human_bytes, print};
 use crate::per_argument::expand;
 use hither::{
     Client, CopyFailure, CopyOptions, CopyProgress, CopySummary, OverwritePolicy, StageTimes,
-    Verify, counted,
+    Verify,
 };
+use hither_core::error::counted;
 use serde_json::json;
 use spooled_input::SpooledInput;
 use std::sync::Arc;

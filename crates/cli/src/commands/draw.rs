@@ -5,7 +5,8 @@ use crate::exit::CommandError;
 use crate::output::{connections, human_bytes, print, print_notices};
 use crate::plot::{self, PlotData};
 use crate::progress_bar;
-use hither::{Client, DrawRequest, DrawResult, TreeUrl, counted};
+use hither::{Client, DrawRequest, DrawResult, TreeUrl};
+use hither_core::error::counted;
 use serde_json::json;
 
 pub(super) fn run(client: &Client, arguments: &Draw, json: bool) -> Result<(), CommandError> {

@@ -7,9 +7,11 @@ use crate::output::standard_streams::standard_input;
 use crate::output::{connections, human_bytes, print};
 use chrono::DateTime;
 use hither::{
-    Client, Diagnosis, DrawResult, Error, ErrorKind, Explanation, LoggedRequest, MeasuredJob,
-    StageSeconds, counted, explain_log,
+    Client, Diagnosis, DrawResult, Error, ErrorKind, Explanation, MeasuredJob, StageSeconds,
 };
+use hither_core::error::counted;
+use hither_explain::server_log::LoggedRequest;
+use hither_explain::server_log::explain_log;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::io::{BufRead, BufReader, Read};

@@ -4,7 +4,9 @@ use crate::arguments::Stage;
 use crate::exit::CommandError;
 use crate::interrupt;
 use crate::per_argument::ArgumentResults;
-use hither::{Client, Error, ErrorKind, StagingRequest, StagingState, counted, redact_url};
+use hither::{Client, Error, ErrorKind, StagingRequest, StagingState};
+use hither_core::error::counted;
+use hither_transport::redact_url;
 use serde_json::json;
 use std::time::Duration;
 

@@ -9,7 +9,8 @@ use crate::exit::CommandError;
 use crate::interrupt;
 use crate::output::{eprint_line, human_bytes, print};
 use difference_output::DifferenceOutput;
-use hither::{Client, CopyProgress, CopySummary, SyncOptions, counted};
+use hither::{Client, CopyProgress, CopySummary, SyncOptions};
+use hither_core::error::counted;
 use std::sync::Arc;
 use std::time::Instant;
 

@@ -6,8 +6,9 @@ use crate::output::standard_streams::standard_input;
 use crate::output::{human_bytes, print, print_notices};
 use hither::{
     Client, Error, ErrorKind, FileListing, LearnedExport, LearnedListing, LearnedSet, TreeListing,
-    TreeUrl, counted,
+    TreeUrl,
 };
+use hither_core::error::counted;
 use serde_json::json;
 use std::fmt::Write;
 use std::io::Read;

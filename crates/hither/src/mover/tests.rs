@@ -1,7 +1,8 @@
 //! Leases as a mover finds them in its folder, of nodes that come late, too.
 
 use super::MoverFolder;
-use crate::{Algorithm, Client, ClientConfig, ErrorKind, Hasher};
+use crate::{Algorithm, Client, ClientConfig, ErrorKind};
+use hither_checksum::Hasher;
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::FileExt;

@@ -1,7 +1,7 @@
 //! The metadata of a file or directory.
 
-use crate::Version;
 use hither_core::storage::FileKind;
+use hither_http::conditions::Version;
 use std::time::SystemTime;
 
 /// The metadata of a file or directory.

@@ -1,7 +1,8 @@
 //! Learned sets of trees, kept under the schema.
 
 use crate::values::{at, store};
-use hither_store::{LearnedSet, LearnedTree, Store, StoreConfig};
+use hither_core::layout::LearnedSet;
+use hither_store::{LearnedTree, Store, StoreConfig};
 use std::time::Duration;
 
 const SCHEMA: &str = "00112233445566778899aabbccddeeff";

@@ -96,7 +96,7 @@ fn unescaped(name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hither::Hasher;
+    use hither_checksum::Hasher;
 
     fn md5() -> Checksum {
         Hasher::of(Algorithm::Md5, b"x")

@@ -4,7 +4,8 @@
 use crate::arguments::Mover;
 use crate::exit::CommandError;
 use crate::output::print;
-use hither::{Client, Error, ErrorKind, FileKind, MetPaths, WalkEvent, WalkOptions};
+use hither::{Client, Error, ErrorKind, FileKind, WalkEvent, WalkOptions};
+use hither_transfer::MetPaths;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};

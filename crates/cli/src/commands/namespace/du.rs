@@ -4,7 +4,8 @@ use crate::arguments::Du;
 use crate::exit::CommandError;
 use crate::output::{human_bytes, print_notices, printable};
 use crate::per_argument::{ArgumentResults, expand};
-use hither::{Client, DirEntry, Error, FileKind, StoragePath, WalkEvent, WalkOptions, redact_url};
+use hither::{Client, DirEntry, Error, FileKind, StoragePath, WalkEvent, WalkOptions};
+use hither_transport::redact_url;
 use serde_json::json;
 use std::collections::BTreeMap;
 

@@ -6,8 +6,9 @@ use crate::output::{JsonArray, entry_json, print, print_notices, printable};
 use crate::per_argument::{ArgumentResults, expand};
 use hither::{
     Client, DirEntry, Error, ErrorKind, FileKind, Filter, FilterOptions, StoragePath, WalkEvent,
-    WalkOptions, redact_url,
+    WalkOptions,
 };
+use hither_transport::redact_url;
 use std::io::IsTerminal;
 
 pub(crate) fn run(client: &Client, request: &Find, json: bool) -> Result<(), CommandError> {

@@ -4,7 +4,8 @@ use crate::arguments::Ls;
 use crate::exit::CommandError;
 use crate::output::{date, entry_json, human_bytes, printable};
 use crate::per_argument::{ArgumentResults, expand, run_parallel};
-use hither::{Client, DirEntry, Error, ErrorKind, FileKind, StoragePath, redact_url};
+use hither::{Client, DirEntry, Error, ErrorKind, FileKind, StoragePath};
+use hither_transport::redact_url;
 use std::fmt::Write;
 
 /// The deepest level of a recursive listing: a server that has more is in a loop.

@@ -3,7 +3,9 @@
 use crate::arguments::Mv;
 use crate::exit::CommandError;
 use crate::per_argument::ArgumentResults;
-use hither::{Client, Error, ErrorKind, FileKind, StoragePath, redact_url, refuse_clashes};
+use hither::{Client, Error, ErrorKind, FileKind, StoragePath};
+use hither_transfer::refuse_clashes;
+use hither_transport::redact_url;
 use serde_json::json;
 
 pub(crate) fn run(client: &Client, request: &Mv, json: bool) -> Result<(), CommandError> {

@@ -3,7 +3,8 @@
 use crate::arguments::Rm;
 use crate::exit::CommandError;
 use crate::per_argument::{ArgumentResults, expand_if_known};
-use hither::{Client, Error, ErrorKind, FileKind, StoragePath, redact_url};
+use hither::{Client, Error, ErrorKind, FileKind, StoragePath};
+use hither_transport::redact_url;
 use serde_json::json;
 
 pub(crate) fn run(client: &Client, request: &Rm, json: bool) -> Result<(), CommandError> {

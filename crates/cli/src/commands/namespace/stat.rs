@@ -4,7 +4,8 @@ use crate::arguments::Stat;
 use crate::exit::CommandError;
 use crate::output::{date, entry_json, human_bytes, kind, print, print_notices};
 use crate::per_argument::{ArgumentResults, expand, run_parallel};
-use hither::{Client, DirEntry, Error, ExtendedAttribute, FileKind, StoragePath, redact_url};
+use hither::{Client, DirEntry, Error, ExtendedAttribute, FileKind, StoragePath};
+use hither_transport::redact_url;
 use serde_json::Value;
 
 pub(crate) fn run(client: &Client, request: &Stat, json: bool) -> Result<(), CommandError> {

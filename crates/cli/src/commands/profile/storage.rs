@@ -5,8 +5,10 @@ use crate::arguments::Storage;
 use crate::exit::CommandError;
 use crate::interrupt;
 use crate::output::print;
-use hither::{COPY_WRITE_BYTES, Error, ErrorKind, MIN_COPY_WORKERS};
+use hither::{Error, ErrorKind};
+use hither_load::connections::MIN_BULK;
 use hither_profile::storage::{MIN_FILE_BYTES, StorageError, StorageOptions, profile_storage};
+use hither_transfer::WRITE_BYTES;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -24,8 +26,8 @@ pub(super) fn run(request: &Storage, json: bool) -> Result<(), CommandError> {
     let time = Duration::from_secs_f64(request.seconds);
     let mut options = StorageOptions::new(request.path.clone(), time);
     options.file_bytes = request.size;
-    options.copy_block_bytes = COPY_WRITE_BYTES;
-    options.copy_workers = MIN_COPY_WORKERS;
+    options.copy_block_bytes = WRITE_BYTES;
+    options.copy_workers = MIN_BULK;
     let bar = progress_line();
     let profile = profile_storage(&options, &stop, &mut |now| {
         let elapsed = now.elapsed.as_secs();

@@ -43,7 +43,7 @@ pub(in crate::commands) fn run(
     let reload = move || {
         let (request, common) = &options;
         let config = read_config(request, common)?;
-        let endpoints = open_endpoints(&config, common, &mut hither::lock(&kept))?;
+        let endpoints = open_endpoints(&config, common, &mut hither_core::sync::lock(&kept))?;
         // The federation last: its errors were found when the endpoints were opened.
         let needs_restart = reloader.reload(config.server.clone())?;
         federation.reload(&config, endpoints)?;

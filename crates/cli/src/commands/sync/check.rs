@@ -5,7 +5,8 @@ use crate::commands::cp::{failures_json, progress_bar};
 use crate::commands::sync::difference_output::DifferenceOutput;
 use crate::exit::CommandError;
 use crate::output::eprint_line;
-use hither::{CheckOptions, CheckSummary, Client, CopyProgress, counted};
+use hither::{CheckOptions, CheckSummary, Client, CopyProgress};
+use hither_core::error::counted;
 use serde_json::json;
 use std::sync::Arc;
 

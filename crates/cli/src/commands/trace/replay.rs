@@ -3,8 +3,9 @@
 use crate::arguments::Replay;
 use crate::exit::CommandError;
 use crate::output::{connections, human_bytes, print};
+use hither::Client;
 use hither::trace::{ReplayReport, ReplayRequest};
-use hither::{Client, counted};
+use hither_core::error::counted;
 use serde_json::json;
 
 pub(crate) fn run(client: &Client, replay: &Replay, json: bool) -> Result<(), CommandError> {

@@ -4,9 +4,9 @@ use crate::arguments::{Histogram, Show};
 use crate::exit::CommandError;
 use crate::output::{human_bytes, print, print_notices};
 use crate::plot::{self, PlotData};
-use hither::counted;
 use hither::trace::{self, Bin, FileStatistics, TraceSummary};
 use hither_chart::axis::grouped;
+use hither_core::error::counted;
 use serde_json::json;
 use std::fmt::Write;
 

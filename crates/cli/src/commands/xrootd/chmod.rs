@@ -3,7 +3,8 @@
 use crate::arguments::Chmod;
 use crate::exit::CommandError;
 use crate::per_argument::{ArgumentResults, run_parallel};
-use hither::{Client, redact_url};
+use hither::Client;
+use hither_transport::redact_url;
 use serde_json::json;
 
 pub(crate) fn run(client: &Client, request: &Chmod, json: bool) -> Result<(), CommandError> {

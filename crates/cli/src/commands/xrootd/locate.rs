@@ -3,7 +3,8 @@
 use crate::arguments::Locate;
 use crate::exit::CommandError;
 use crate::per_argument::{ArgumentResults, run_parallel};
-use hither::{Client, ReplicaServer, redact_url};
+use hither::{Client, ReplicaServer};
+use hither_transport::redact_url;
 use serde_json::json;
 
 pub(crate) fn run(client: &Client, request: &Locate, json: bool) -> Result<(), CommandError> {

@@ -1,8 +1,7 @@
 //! Copies of files with several replicas.
 
-use hither::{
-    Algorithm, Client, ClientConfig, CopySummary, ErrorKind, Hasher, Mirror, OverwritePolicy,
-};
+use hither::{Algorithm, Client, ClientConfig, CopySummary, ErrorKind, Mirror, OverwritePolicy};
+use hither_checksum::Hasher;
 use hither_testkit::mock_http::webdav::{MockWebDavServer, SizesTold, WebDavBehaviour};
 use hither_testkit::mock_http::{
     Fault, FaultTrigger, MockHttpServer, ResponsePosition, refusing_url,
