@@ -6,10 +6,10 @@
 //!
 //! *Repetition* ([`hither_core::retry`]). A server that is busy (408, 425, 429, 503) is asked again
 //! until the first-byte timeout has passed, whatever the method. A request that was interrupted is
-//! sent again if it reads, or writes what only this client knows ([`Effect`]), and if the attempts
-//! before took less than that time. It is sent on another connection at once if it met one that the
-//! server had closed meanwhile. A change of which the whole request was sent is never repeated: its
-//! error says so ([`Error::may_have_been_carried_out`]).
+//! sent again if it reads, or writes what only this client knows, and if the attempts before took
+//! less than that time. [`layers`](crate::layers) names the files that decide what happens to a
+//! redirected or rejected request, and to one whose connection was closed. A change whose whole
+//! request was sent is never repeated: its error says so ([`Error::may_have_been_carried_out`]).
 //!
 //! Uploads may take hours, so the request as a whole has no timeout: the no-progress timeout
 //! applies while the body is sent, and the first-byte timeout from its end to the header of the
@@ -349,7 +349,7 @@ async fn collected(mut body: Incoming, call: &HttpRequest, pool: &Pool) -> Resul
             }
             bytes.extend_from_slice(data);
             if let Some(arriving) = &call.arriving {
-                // Whoever has gone drops this future, too.
+                // A receiver that is gone drops this future, too.
                 drop(arriving.send(data.clone()));
             }
         }

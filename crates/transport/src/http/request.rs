@@ -223,10 +223,9 @@ pub(crate) async fn reason(
     collected_reason(body, MAX_REASON_BYTES, (location, &HeaderMap::new()), pool).await
 }
 
-/// The body of a response that is no success, without what its request, which had the fields
-/// `sent` beside the usual ones, had to keep secret. Empty if it is longer than `max_bytes` or
-/// late: the no-progress timeout covers all of it. Also returns whether the connection can be
-/// reused.
+/// The body of an error response, without what its request, which had the fields `sent` beside the
+/// usual ones, had to keep secret. Empty if it is longer than `max_bytes` or late: the no-progress
+/// timeout covers all of it. Also returns whether the connection can be reused.
 pub(crate) async fn collected_reason(
     body: Incoming,
     max_bytes: usize,
@@ -296,7 +295,7 @@ pub(crate) fn cut(
         (ErrorKind::Unavailable, "the server refuses more requests at a time")
     } else if sender.has_answered() {
         // A server may close an idle connection at any time, also while a request is on its way
-        // (RFC 9112 section 9.3.1). This is no error.
+        // (RFC 9112 section 9.3.1): `layers/stale_connections.rs`.
         (ErrorKind::Unavailable, "the server closed the connection between two requests")
     } else {
         let what = "the server closed the connection without a response: does it serve http? An \

@@ -6,7 +6,7 @@
 //!
 //! Only a connection that has carried a response before is taken for stale. On a new one, the
 //! server may have ended because of the request. And only a request that may be repeated is sent
-//! again: one that reads, or a change of which the server has not got everything. Any other change
+//! again: one that reads, or a change that has not reached the server as a whole. Any other change
 //! may have been carried out. Its error says so ([`Error::may_have_been_carried_out`]), and a look
 //! at the server decides ([`call::change`](crate::http::call::change)).
 

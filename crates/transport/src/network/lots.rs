@@ -34,7 +34,7 @@ pub struct Lot {
     pub files: u64,
     /// Files and directories that are there.
     pub used_files: u64,
-    /// The second since 1970 from which it is no more.
+    /// The expiry, in seconds since 1970.
     pub expires: u64,
     /// Seconds until then.
     pub lease_seconds: u64,

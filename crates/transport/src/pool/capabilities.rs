@@ -61,7 +61,7 @@ struct ServerCapabilitiesState {
     ahead_seconds: Option<i64>,
 }
 
-/// The way to send a request.
+/// The sizes in which a request is sent.
 #[derive(Debug, Default)]
 pub(crate) struct RequestSizing {
     /// The limits of the pieces, if the request has to be split.
@@ -241,7 +241,7 @@ impl ServerCapabilities {
         }
     }
 
-    /// The way to send a request: as it is, or in pieces.
+    /// Decides whether a request is sent as it is, or in pieces.
     pub(crate) fn size_request(self: &Arc<Self>, request: &Request) -> RequestSizing {
         let amount = RequestSize::of(request);
         let mut state = self.state();

@@ -30,14 +30,14 @@ impl WebDavSession {
         change::carry_out(&policy, || self.change(request(), name), look).await
     }
 
-    /// Removes what `before` is the entry of; a directory that is not empty only if `whole`, where
-    /// the server compares that.
+    /// Removes the file or directory of the entry `before`. Unless `whole`, a directory that is not
+    /// empty stays, where the server compares that.
     pub(super) async fn delete(&self, before: &DirEntry, whole: bool) -> Result<()> {
         let refused = self.try_delete(before, whole).await?;
         refused.map_or(Ok(()), |reply| Err(status_error::of_response(&reply, "DELETE")))
     }
 
-    /// The same. Returns the response of a server that refuses it.
+    /// As [`Self::delete`], but returns the response of a server that refuses it.
     pub(super) async fn try_delete(
         &self,
         before: &DirEntry,
@@ -58,7 +58,7 @@ impl WebDavSession {
 
     /// Removes a file of the version of `entry`, where the server can compare it in one step.
     /// Returns false if its version has no tag to compare: dates are the same within a second, and
-    /// a look before the request is no condition.
+    /// a look before the request does not bind the server.
     pub(super) async fn remove_version(&self, entry: &DirEntry) -> Result<bool> {
         let Some(tag) = entry.strong_tag() else { return Ok(false) };
         let path = &*entry.path;
@@ -70,8 +70,8 @@ impl WebDavSession {
         }
     }
 
-    /// Removes the partial file of an upload that was interrupted: the server may need some time to
-    /// notice.
+    /// Removes the partial file of an interrupted upload. The server may need some time to notice
+    /// the interruption, so a refused removal is repeated.
     pub(super) async fn discard(&self, path: &str) -> Result<()> {
         let attempt = || async {
             let delete = self.request(b"DELETE", path, false).with_effect(Effect::Own);
@@ -147,7 +147,7 @@ impl WebDavSession {
                 Err(error) => error,
             };
             let kind = error.kind();
-            // What was lost may still be going on.
+            // A removal whose response was lost may still be going on.
             let is_over = matches!(error.failure(), Failure::Status { .. })
                 || !error.may_have_been_carried_out();
             if entry.kind != FileKind::Directory

@@ -120,7 +120,7 @@ pub(super) fn list_batches<'a>(
     let arriving = Arc::new(Mutex::new(ArrivingListing::new(path, &target, page)));
     let (sender, chunks) = unbounded_channel();
     let whole = Arc::clone(&arriving);
-    // A task of its own reads on while whoever takes the entries waits: for files to be fetched,
+    // A task of its own reads on while the consumer of the entries waits: for files to be fetched,
     // for which there may be no connection but this one. Dropping the set ends it.
     let mut reading = JoinSet::new();
     let dav = dav.clone();

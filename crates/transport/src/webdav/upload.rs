@@ -20,7 +20,7 @@
 //!
 //! The size on the server is compared before the file gets its name, whatever the responses said,
 //! unless the server is hither's own and says itself that it has the file. A small file of a tree
-//! that replaces nothing may get its name first: whoever writes many looks at all by one listing.
+//! that replaces nothing may get its name first: a client that writes many lists them once.
 
 mod feeding;
 

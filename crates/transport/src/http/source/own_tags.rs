@@ -1,4 +1,4 @@
-//! Entity tags that are of a machine, and not of a version of the file.
+//! Entity tags that name a machine and not a version of the file.
 //!
 //! Several machines behind one name may each have entity tags of their own for the same file, by
 //! the number of its inode for example. A request that is bound to the tag of one of them then
@@ -23,12 +23,12 @@ const MAX_LOOKS: usize = 8;
 pub(super) struct OwnTags {
     /// The validator of the first response.
     first: OnceLock<String>,
-    /// Known once a response had another tag: none if that was another version.
+    /// Set once a response had another tag; `None` if that was another version of the file.
     dated: OnceCell<Option<DatedTag>>,
 }
 
-/// The tag that a file was opened with at a server whose tags are of no version, and the date of
-/// that version.
+/// The tag with which a file was opened at a server whose tags do not name versions, and the date
+/// of that version.
 #[derive(Debug)]
 struct DatedTag {
     tag: String,
@@ -48,9 +48,9 @@ impl OwnTags {
         Some(dated.map_or(validator, |dated| &dated.date).to_owned())
     }
 
-    /// Returns true if a request for another version than that of the file shows that the tags of
-    /// the server are of no version, so that it may succeed without them, unless that was known
-    /// when it was sent.
+    /// Returns true if the response to a request seems to be of another version, and a look shows
+    /// that the server's tags do not name versions: the request may succeed without them. Returns
+    /// false if that was known when it was sent.
     pub(super) async fn are_shown(
         &self,
         targets: &HttpTargets,

@@ -130,8 +130,8 @@ impl Tail {
         self.left.ranges = range::merged(&self.left.ranges, 0);
     }
 
-    /// The next requests, which can be sent in parallel. None if nothing is missing, or if the size
-    /// is needed first.
+    /// The next requests, which can be sent in parallel. Empty if nothing is missing, or if the
+    /// size is needed first.
     fn next(&self, source: &HttpSource, target: &HttpTarget) -> Vec<Request> {
         let server = target.pool.server();
         let limits = source.limits_at(target);
