@@ -15,6 +15,7 @@
 
 pub(crate) mod blocks;
 pub(crate) mod checks;
+pub(crate) mod existing;
 pub(crate) mod fetch;
 pub(crate) mod finish;
 pub(crate) mod identify;

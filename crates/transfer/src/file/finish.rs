@@ -212,7 +212,7 @@ async fn give_name(file: &Arc<FileCopy>, checksum: Option<&Checksum>) -> Result<
                 let Some(part) = file.target.part() else { return Ok(None) };
                 let replace = file.resources.options.existing.replaces();
                 part.finish(file.source.version().modified(), replace)?;
-                crate::file::open::local_version(part.target())
+                crate::file::existing::local_version(part.target())
             });
             let seen = seen.await?;
             debug!(file = file.item.name, "file renamed to its target");

@@ -1,5 +1,4 @@
-//! Opening of a file to be copied: its version, the decision to skip it, its target, and the bytes
-//! already there.
+//! Opening of a file to be copied: its version, its target, and the bytes already there.
 //!
 //! A file out of a listing is known by its entry there. One that was named by its URL is asked for
 //! its first bytes instead, which shows the size and the version as well as a question for them
@@ -11,7 +10,8 @@ use crate::destination::Target;
 use crate::file::blocks::FileBlocks;
 use crate::file::blocks::block_map::BlockMap;
 use crate::file::checks::{self, ByteOrder, FileChecks};
-use crate::file::identify::{identify, of_file, unknown_size};
+use crate::file::existing::is_to_be_skipped;
+use crate::file::identify::{identify, unknown_size};
 use crate::file::item::CopyItem;
 use crate::file::source::{FileSource, Replicas};
 use crate::file::target::partial_file::{self, PartialFile};
@@ -20,10 +20,9 @@ use crate::file::target::{FileTarget, Sink};
 use crate::file::version::FileVersion;
 use crate::file::{FileCopy, upload_sink, write};
 use crate::journal::Known;
-use crate::options::{OverwritePolicy, Verify};
+use crate::options::Verify;
 use hither_checksum::{Algorithm, Checksum};
-use hither_core::storage::{FileTimes, since_1970};
-use hither_core::{Error, ErrorKind, FileKind, PutOptions, ReplicaSet, Result};
+use hither_core::{Error, ErrorKind, PutOptions, ReplicaSet, Result};
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -58,7 +57,7 @@ pub(crate) async fn open(
     if item.backoff.failures() == 0 && !item.restarted {
         progress.found_bytes(size.saturating_sub(item.counted_bytes()));
     }
-    if is_to_be_skipped(resources, &item, &version, known.as_ref()).await? {
+    if is_to_be_skipped(options.existing, &item, &version, known.as_ref()).await? {
         debug!(file = item.name, bytes = size, "file skipped");
         return Ok(OpenResult::Skipped(size));
     }
@@ -169,112 +168,6 @@ fn algorithm(
     };
     let small = size < resources.options.block_bytes;
     verify.algorithm().filter(|_| verify.is_explicit() || !no_checksum_expected && !small)
-}
-
-/// Returns true if the target is to be left as it is.
-pub(crate) async fn is_to_be_skipped(
-    resources: &CopyResources,
-    item: &CopyItem,
-    version: &FileVersion,
-    known: Option<&Known>,
-) -> Result<bool> {
-    let done =
-        known.and_then(|known| known.done.as_ref().filter(|_| known.version.is_surely(version)));
-    let existing = resources.options.existing;
-    let seen = match &item.target {
-        Target::Local(path) => local_version(path)?,
-        Target::Remote(storage, path)
-            if done.is_some()
-                || matches!(existing, OverwritePolicy::Keep | OverwritePolicy::Update) =>
-        {
-            let listed = match item.directory.as_ref().filter(|_| item.backoff.failures() == 0) {
-                Some(directory) => directory.listed(path).await,
-                None => None,
-            };
-            // A listing may not state when a file has changed.
-            let listed = listed.filter(|known| {
-                known.as_ref().is_none_or(|entry| {
-                    let is_told = entry.modified.is_some() && entry.size.is_some();
-                    entry.kind == FileKind::File && is_told
-                })
-            });
-            match listed {
-                Some(known) => known.map(|entry| of_file(entry, item)).transpose()?,
-                None => match storage.stat(path).await {
-                    Ok(entry) => Some(of_file(entry, item)?),
-                    Err(error) if error.kind() == ErrorKind::NotFound => None,
-                    Err(error) => return Err(error),
-                },
-            }
-        }
-        Target::Remote(..) | Target::Output | Target::Discard => None,
-    };
-    let Some(seen) = seen else { return Ok(false) };
-    if let (Some(from), Target::Local(to)) = (&item.local, &item.target)
-        && partial_file::is_same(from, to)
-    {
-        let message = format!("{} and {} are the same file", from.display(), to.display());
-        return Err(Error::new(ErrorKind::Invalid, message));
-    }
-    let times = item.storage.file_times();
-    should_skip(resources, &item.target, version, times, known, &seen)
-}
-
-/// Decides whether a file is left as it is, because an earlier attempt has copied it or by the rule
-/// for existing targets. `version` is that of the source, with the times there, and `seen` is what
-/// is at the target.
-pub(crate) fn should_skip(
-    resources: &CopyResources,
-    target: &Target,
-    version: &FileVersion,
-    times: FileTimes,
-    known: Option<&Known>,
-    seen: &FileVersion,
-) -> Result<bool> {
-    if resources.options.existing == OverwritePolicy::Refuse {
-        let message = format!("{} exists already", target.name());
-        return Err(Error::new(ErrorKind::AlreadyExists, message));
-    }
-    if known.is_some_and(|known| known.is_done(version, seen)) {
-        return Ok(true);
-    }
-    Ok(match resources.options.existing {
-        OverwritePolicy::Replace | OverwritePolicy::Refuse => false,
-        OverwritePolicy::Keep => true,
-        OverwritePolicy::Update => {
-            let is_newer = match target {
-                Target::Remote(storage, _) => seen.is_newer(storage.file_times(), version, times),
-                Target::Local(_) | Target::Output | Target::Discard => seen.is_not_older(version),
-            };
-            seen.size.is_some() && seen.size == version.size && is_newer
-        }
-    })
-}
-
-/// The version of a local file now; none if there is none.
-pub(crate) fn local_version(path: &Path) -> Result<Option<FileVersion>> {
-    let metadata = match std::fs::metadata(path) {
-        Ok(metadata) => metadata,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(partial_file::failed("cannot look at", path, error)),
-    };
-    if metadata.is_dir() {
-        return Err(Error::new(
-            ErrorKind::AlreadyExists,
-            format!("{} is a directory, expected a file or nothing", path.display()),
-        ));
-    }
-    if !metadata.is_file() {
-        return Err(Error::new(
-            ErrorKind::Invalid,
-            format!("{} is neither a file nor a directory", path.display()),
-        ));
-    }
-    Ok(Some(FileVersion {
-        size: Some(metadata.len()),
-        modified: metadata.modified().ok().map(since_1970),
-        ..FileVersion::default()
-    }))
 }
 
 /// The sink, the blocks already there, and true if the journal needs a record of a new file.

@@ -7,8 +7,8 @@
 
 use crate::copy::context::CopyContext;
 use crate::destination::Target;
+use crate::file::existing::is_to_be_skipped;
 use crate::file::item::CopyItem;
-use crate::file::open::is_to_be_skipped;
 use crate::file::version::FileVersion;
 use crate::options::{OverwritePolicy, Verify};
 use crate::server_actions::{ThirdPartyMove, ThirdPartyMover};
@@ -96,7 +96,7 @@ async fn move_between(
     };
     let version = FileVersion::of(entry);
     let known = shared.resources.journal.as_ref().and_then(|journal| journal.known(&key));
-    if is_to_be_skipped(&shared.resources, item, &version, known.as_ref()).await? {
+    if is_to_be_skipped(shared.resources.options.existing, item, &version, known.as_ref()).await? {
         shared.resources.progress.done_bytes(size);
         return Ok(MoveResult::Skipped);
     }

@@ -6,7 +6,7 @@
 
 use crate::copy::context::CopyContext;
 use crate::destination::Target;
-use crate::file::open::{local_version, should_skip};
+use crate::file::existing::{local_version, should_skip};
 use crate::file::target::partial_file::{self, PartialFile};
 use crate::file::version::FileVersion;
 use crate::tree::small_files::{TreeBatch, TreeRoot};
@@ -118,7 +118,7 @@ fn is_skipped(shared: &CopyContext, root: &TreeRoot, file: &TreeFile) -> Result<
     let version = FileVersion::of(&file.entry);
     let Some(seen) = local_version(path)? else { return Ok(false) };
     let times = root.storage.file_times();
-    should_skip(&shared.resources, &target, &version, times, known.as_ref(), &seen)
+    should_skip(shared.resources.options.existing, &target, &version, times, known.as_ref(), &seen)
 }
 
 /// The requests for the files of a batch, in this order, until all have come or failed.

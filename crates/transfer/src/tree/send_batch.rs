@@ -9,8 +9,8 @@
 use crate::copy::context::CopyContext;
 use crate::copy::target_directory::make_directory;
 use crate::destination::Target;
+use crate::file::existing::should_skip;
 use crate::file::item::CopyItem;
-use crate::file::open::should_skip;
 use crate::file::target::partial_file;
 use crate::file::version::FileVersion;
 use crate::journal::Known;
@@ -161,7 +161,7 @@ impl BatchUpload<'_> {
         let version = FileVersion::of(&file.entry);
         let times = self.root.storage.file_times();
         should_skip(
-            &self.shared.resources,
+            self.shared.resources.options.existing,
             &target,
             &version,
             times,
