@@ -264,7 +264,8 @@ fn replicas_may_speak_other_protocols() {
         assert_eq!(std::fs::read(&target).unwrap(), bytes());
         let brought: Vec<_> = summary.sources.values().map(|(bytes, _)| *bytes).collect();
         assert!(brought.len() == 2 && brought.iter().all(|it| *it > 0), "{:?}", summary.sources);
-        assert_eq!(brought.iter().sum::<u64>(), bytes().len() as u64);
+        // A piece that its replica sends slowly is fetched from the other one, too.
+        assert!(brought.iter().sum::<u64>() >= bytes().len() as u64, "{:?}", summary.sources);
     }
 }
 
