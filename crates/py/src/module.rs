@@ -1,0 +1,40 @@
+//! The items of the module.
+
+use crate::buffer::Buffer;
+use crate::client::Client;
+use crate::column::{Column, Strings};
+use crate::copy::CopyProgress;
+use crate::entry::Entry;
+use crate::error::{redact_url, suggestion};
+use crate::file::{File, FileStat, Hint};
+use crate::job::Job;
+use crate::shutdown::shutdown;
+use crate::staging::Staging;
+use crate::tree::{ArraysIterator, ScanProgress, Tree};
+use pyo3::prelude::*;
+
+/// Adds the classes, functions and the version to `module`.
+///
+/// # Errors
+///
+/// An exception of the interpreter.
+pub fn add_items(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<ArraysIterator>()?;
+    module.add_class::<Buffer>()?;
+    module.add_class::<Client>()?;
+    module.add_class::<Column>()?;
+    module.add_class::<CopyProgress>()?;
+    module.add_class::<Entry>()?;
+    module.add_class::<File>()?;
+    module.add_class::<FileStat>()?;
+    module.add_class::<Hint>()?;
+    module.add_class::<Job>()?;
+    module.add_class::<ScanProgress>()?;
+    module.add_class::<Staging>()?;
+    module.add_class::<Strings>()?;
+    module.add_class::<Tree>()?;
+    module.add_function(wrap_pyfunction!(redact_url, module)?)?;
+    module.add_function(wrap_pyfunction!(shutdown, module)?)?;
+    module.add_function(wrap_pyfunction!(suggestion, module)?)?;
+    module.add("__version__", env!("CARGO_PKG_VERSION"))
+}

@@ -1,0 +1,18 @@
+//! The extension module `hither._core` of the wheel: the items of hither-py and the `hither`
+//! command.
+
+mod command;
+
+/// The module.
+#[pyo3::pymodule]
+mod _core {
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::command::run_command;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        hither_py::add_items(module)
+    }
+}
