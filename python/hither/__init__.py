@@ -24,6 +24,7 @@ from hither._copy import (
 from hither._core import Entry, FileStat, Hint, __version__
 from hither._file import RemoteFile, open
 from hither._lots import Lot, Lots
+from hither._options import ClientOptions
 from hither._reporting.explain import Explanation, explain
 from hither._reporting.report import Report, SourceReport
 from hither._staging import Staging
@@ -38,6 +39,7 @@ __all__ = [
     "BranchInfo",
     "CheckSummary",
     "Client",
+    "ClientOptions",
     "CopyProgress",
     "CopySummary",
     "Dataset",

@@ -5,18 +5,18 @@ from __future__ import annotations
 import atexit
 import os
 import weakref
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from hither import _core
 from hither._closing import Closing
 from hither._lots import Lots
+from hither._options.sizes import parse_bytes
 from hither._reporting.report import Report, report_from_core
-from hither._sizes import parse_bytes
 from hither._staging import Staging
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from typing import TypeAlias
 
     from typing_extensions import Unpack
@@ -24,14 +24,17 @@ if TYPE_CHECKING:
     from hither._copy import CopyOptions, CopySummary
     from hither._core import Entry, Job
     from hither._file import RemoteFile
+    from hither._options import ClientOptions
 
     UrlOrPath: TypeAlias = str | os.PathLike[str]
     Content: TypeAlias = bytes | bytearray | memoryview | UrlOrPath
     Entries: TypeAlias = list[Entry]
     ReplicaServers: TypeAlias = list["ReplicaServer"]
 
-_MAY_HOLD_SECRETS = {"headers", "mirrors", "password", "proxy", "token", "token_command"}
+_SECRETS = {row["python"] for row in _core.client_option_table() if row["is_secret"]}
 """Options whose values are not shown."""
+_SIZES = {row["python"] for row in _core.client_option_table() if row["python_type"] == "int | str | None"}
+"""Options that are numbers of bytes."""
 _cores: weakref.WeakSet[_core.Client] = weakref.WeakSet()
 _default: list[Client] = []
 
@@ -46,59 +49,8 @@ class Client(Closing):
 
     Parameters
     ----------
-    max_connections
-        Maximum number of connections to a server; 64 by default.
-    cache
-        Memory for bytes that were read or prefetched, as ``"256 MB"`` or a number of bytes; 64 MiB
-        by default, but at most a sixteenth of the memory of the machine or control group.
-    store
-        Folder for what is remembered of servers and files between runs; the user's cache folder by
-        default. ``False`` remembers nothing.
-    disk_cache
-        Maximum number of bytes of file content to keep in the store; none by default.
-    decode_threads
-        Threads that decompress and decode; one for each processor by default.
-    connect_timeout
-        Seconds to wait for a connection; 15 by default.
-    stall_timeout
-        Seconds to wait without a byte arriving; 30 by default, and 60 for the start of an answer.
-    staleness
-        Seconds for which a file that the server confirmed as unchanged is opened without asking
-        again; 0 by default.
-    verify
-        Which unencrypted ``root://`` reads to verify with page checksums: ``"never"`` (default),
-        ``"long"`` (reads of 64 KiB and more, where the server can) or ``"always"`` (servers that
-        cannot are refused).
-    mirrors
-        URL prefixes that can stand in place of a URL prefix, the best first.
-    headers
-        Header fields that are added to all HTTP requests, to the servers of the given URLs and
-        those to which credentials may follow a redirect.
-    proxy
-        Proxy for all servers; the environment's by default.
-    source_addresses
-        Addresses or interfaces of this machine over which connections are spread evenly, such as
-        ``["eth0", "eth1"]``; by default the routing table decides.
-    insecure
-        Accept any server certificate without verification.
-    trace
-        File to write a trace of all reads to; ``%p`` stands for the process id.
-    config
-        Configuration file to use instead of the user's.
-    token, token_file, token_command
-        A bearer token, a file that contains it, or a command that prints it.
-    user, password
-        User name and password.
-    cert, key, proxy_cert
-        Client certificate and its key, or an X.509 proxy; PEM files.
-    ca, ca_dir
-        PEM file and folder of further certificate authorities to trust.
-    share_credentials
-        Hosts, or ``*.DOMAIN``, to which credentials may follow a redirect.
-    credentials_over_http
-        Send credentials over unencrypted ``http://`` to other machines, too.
-    anonymous
-        Ignore all credentials found in the environment.
+    **options
+        Options, as :class:`hither.ClientOptions` lists them.
 
     Raises
     ------
@@ -115,79 +67,13 @@ class Client(Closing):
 
     """
 
-    def __init__(
-        self,
-        *,
-        max_connections: int | None = None,
-        cache: int | str | None = None,
-        store: str | os.PathLike[str] | bool | None = None,
-        disk_cache: int | str | None = None,
-        decode_threads: int | None = None,
-        connect_timeout: float | None = None,
-        stall_timeout: float | None = None,
-        staleness: float | None = None,
-        verify: Literal["never", "long", "always"] | None = None,
-        mirrors: Mapping[str, Sequence[str]] | None = None,
-        headers: Mapping[str, str] | None = None,
-        proxy: str | None = None,
-        source_addresses: Sequence[str] = (),
-        insecure: bool = False,
-        trace: str | os.PathLike[str] | None = None,
-        config: str | os.PathLike[str] | None = None,
-        token: str | None = None,
-        token_file: str | os.PathLike[str] | None = None,
-        token_command: str | None = None,
-        user: str | None = None,
-        password: str | None = None,
-        cert: str | os.PathLike[str] | None = None,
-        key: str | os.PathLike[str] | None = None,
-        proxy_cert: str | os.PathLike[str] | None = None,
-        ca: str | os.PathLike[str] | None = None,
-        ca_dir: str | os.PathLike[str] | None = None,
-        share_credentials: Sequence[str] = (),
-        credentials_over_http: bool = False,
-        anonymous: bool = False,
-    ) -> None:
+    def __init__(self, **options: Unpack[ClientOptions]) -> None:
         """Check the options; threads and connections start when they are first needed."""
-        self._options: dict[str, Any] = {
-            "max_connections": max_connections,
-            "cache_bytes": None if cache is None else parse_bytes(cache),
-            "store": None if isinstance(store, bool) else store,
-            "no_store": store is False,
-            "disk_cache_bytes": None if disk_cache is None else parse_bytes(disk_cache),
-            "decode_threads": decode_threads,
-            "connect_timeout": connect_timeout,
-            "stall_timeout": stall_timeout,
-            "staleness": staleness,
-            "verify": verify,
-            "mirrors": {prefix: list(replicas) for prefix, replicas in (mirrors or {}).items()},
-            "headers": list((headers or {}).items()),
-            "proxy": proxy,
-            "source_addresses": list(source_addresses),
-            "insecure": insecure,
-            "trace": trace,
-            "config": config,
-            "token": token,
-            "token_file": token_file,
-            "token_command": token_command,
-            "user": user,
-            "password": password,
-            "cert": cert,
-            "key": key,
-            "proxy_cert": proxy_cert,
-            "ca": ca,
-            "ca_dir": ca_dir,
-            "share_credentials": list(share_credentials),
-            "credentials_over_http": credentials_over_http,
-            "anonymous": anonymous,
-        }
-        self._core = _core.Client(self._options)
-        _cores.add(self._core)
+        self.__setstate__({name: _plain(name, value) for name, value in options.items() if value is not None})
 
     def __repr__(self) -> str:
         """Return the options that were given, without those that may hold secrets."""
-        given = {name: value for name, value in self._options.items() if value or type(value) in (int, float)}
-        shown = (f"{name}={'...' if name in _MAY_HOLD_SECRETS else repr(value)}" for name, value in given.items())
+        shown = (f"{name}={'...' if name in _SECRETS else repr(value)}" for name, value in self._options.items())
         return f"<hither.Client {', '.join(shown) or 'without options'}>"
 
     def __getstate__(self) -> dict[str, Any]:
@@ -588,6 +474,19 @@ def _names(urls: Sequence[UrlOrPath]) -> list[str]:
         message = "urls is one URL, expected a list of URLs"
         raise TypeError(message)
     return [os.fspath(url) for url in urls]
+
+
+def _plain(name: str, value: object) -> object:
+    """Return the value of an option in builtin types, which can be pickled and do not change."""
+    if name in _SIZES and isinstance(value, str):
+        return parse_bytes(value)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Mapping):
+        return {key: _plain("", item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        return [_plain("", item) for item in value]
+    return value
 
 
 def default_client() -> Client:

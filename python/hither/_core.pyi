@@ -21,6 +21,7 @@ __all__ = [
     "Strings",
     "Tree",
     "__version__",
+    "client_option_table",
     "redact_url",
     "run_command",
     "shutdown",
@@ -256,6 +257,9 @@ class ArraysIterator:
 
     def next(self) -> Job[tuple[int, int, list[Column], list[Any]] | None]: ...
     def close(self) -> None: ...
+
+def client_option_table() -> list[dict[str, Any]]:
+    """Return the options of a client: their names in all interfaces, types and meanings."""
 
 def shutdown() -> None:
     """Stop threads of the library from entering the interpreter; wait for those inside."""

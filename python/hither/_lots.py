@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from hither._sizes import parse_bytes
+from hither._options.sizes import parse_bytes
 
 if TYPE_CHECKING:
     from hither import _core

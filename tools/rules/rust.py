@@ -9,7 +9,8 @@ from rules.flakiness import VIRTUAL_TIME, check_rust_tests
 
 MAX_LIB_LINES = 120
 PURE_CRATES = {"chart", "checksum", "core", "load", "tune", "read", "replicas", "explain", "http", "xrd", "formats", "query", "netem"}
-ENVIRONMENT_CRATES = {"cli", "testkit", "wan"}
+STATE_CRATES = {"cli", "testkit", "wan"}
+ENVIRONMENT_CRATES = {*STATE_CRATES, "py", "capi"}
 
 ENVIRONMENT = re.compile(r"\benv::(vars?|vars?_os|set_var|remove_var)\b")
 STATIC = re.compile(r"\bstatic\s+\w+\s*:\s*[^=;]*\b(Mutex|RwLock|OnceLock|LazyLock|OnceCell)\b")
@@ -76,11 +77,11 @@ def check_rust(path: Path, source: str, virtual_time: bool = False) -> Iterator[
                 yield Finding(str(path), number, "lib.rs holds docs, modules and re-exports; this belongs into a module")
     for number, line in production:
         code = without_comment(line)
-        if crate not in ENVIRONMENT_CRATES:
-            if ENVIRONMENT.search(code):
-                yield Finding(str(path), number, "only cli, testkit and wan read the environment; hand the value in")
-            if STATIC.search(code):
-                yield Finding(str(path), number, "process-wide state; let a Client or its like own it")
+        if crate not in ENVIRONMENT_CRATES and ENVIRONMENT.search(code):
+            names = "cli, py, capi, testkit and wan"
+            yield Finding(str(path), number, f"only {names} read the environment; hand the value in")
+        if crate not in STATE_CRATES and STATIC.search(code):
+            yield Finding(str(path), number, "process-wide state; let a Client or its like own it")
         if crate in PURE_CRATES and (IMPURE.search(code) or IMPURE_IN_BRACES.search(code)):
             yield Finding(str(path), number, f"{crate} does no I/O: no tokio, std::net or std::fs here")
         if TUPLE_LET.match(code):

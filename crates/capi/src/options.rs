@@ -2,40 +2,9 @@
 
 use crate::foreign::invalid;
 use hither::{
-    BandwidthLimit, BandwidthLimiter, ClientConfig, ClientOptions, CopyOptions, Error, OpenOptions,
-    OverwritePolicy, Secret, Suggestion, Verify, byte_size, duration,
+    ClientConfig, ClientOptions, CopyOptions, Error, OpenOptions, OptionValue, OverwritePolicy,
+    Suggestion, Verify, byte_size,
 };
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-/// Names of the options of a client. Those of the configuration file have its names.
-const CLIENT_OPTIONS: [&str; 25] = [
-    "anonymous",
-    "ca",
-    "ca_dir",
-    "cache",
-    "cert",
-    "config",
-    "connect_timeout",
-    "disk_cache",
-    "header",
-    "insecure",
-    "key",
-    "max_connections",
-    "over_http",
-    "password",
-    "proxy",
-    "proxy_cert",
-    "share",
-    "source_address",
-    "staleness",
-    "stall_timeout",
-    "store",
-    "token",
-    "token_command",
-    "token_file",
-    "user",
-];
 
 /// Names of the options of a copy.
 const COPY_OPTIONS: [&str; 7] =
@@ -51,7 +20,7 @@ pub(crate) fn open_options(pairs: &[(&str, &str)]) -> Result<(OpenOptions, Optio
     for &(name, value) in pairs {
         match name {
             "open_ahead" => options = options.open_ahead(truth(name, value)?),
-            "tail" => tail = Some(parsed(name, byte_size(value))?),
+            "tail" => tail = Some(byte_size(value).map_err(|it| refused(name, value, &it))?),
             "tree_cache" => options = options.tree_cache(truth(name, value)?),
             _ => return Err(unknown(name, &OPEN_OPTIONS)),
         }
@@ -62,74 +31,17 @@ pub(crate) fn open_options(pairs: &[(&str, &str)]) -> Result<(OpenOptions, Optio
 /// The configuration of a client: these options, then the environment, then the configuration file.
 pub(crate) fn client_config(pairs: &[(&str, &str)]) -> Result<ClientConfig, Error> {
     let mut options = ClientOptions::default();
-    let mut config_file = None;
-    let mut cache = None;
-    for &(name, value) in pairs {
-        match name {
-            "cache" => cache = Some(parsed(name, byte_size(value))?),
-            "config" => config_file = Some(Path::new(value)),
-            _ if set_credential(&mut options, name, value)? => {}
-            _ => set_option(&mut options, name, value)?,
-        }
+    for &(name, text) in pairs {
+        let option = ClientOptions::find(name, |option| option.c)?;
+        let value = OptionValue::text(text);
+        option
+            .read(&mut options, &value)
+            .map_err(|expected| option.refused(&format!("option {name}"), &value, &expected))?;
     }
-    if options.credentials.user.is_some() && options.credentials.password.is_none() {
-        // The command would ask for it.
-        return Err(invalid("option user needs option password"));
-    }
-    let mut config = hither_cli::client_config(options, config_file)?;
-    if let Some(bytes) = cache {
-        config.cache = hither::CacheConfig::with_budget(bytes);
-    }
-    Ok(config)
-}
-
-fn set_option(options: &mut ClientOptions, name: &str, value: &str) -> Result<(), Error> {
-    match name {
-        "connect_timeout" => options.connect_timeout = Some(number(name, value)?),
-        "disk_cache" => options.disk_cache = Some(parsed(name, byte_size(value))?),
-        "header" => {
-            let (field, value) = value.split_once(':').ok_or_else(|| {
-                invalid(format!("option header is {value:?}, expected NAME: VALUE"))
-            })?;
-            options.headers.push((field.trim().to_owned(), value.trim().to_owned()));
-        }
-        "insecure" => options.insecure = truth(name, value)?,
-        "max_connections" => options.max_connections = Some(number(name, value)?),
-        "proxy" => options.proxy = Some(value.to_owned()),
-        "source_address" => {
-            for source in value.split(',') {
-                options.source_addresses.push(source.parse()?);
-            }
-        }
-        "staleness" => options.staleness = Some(parsed(name, duration(value))?),
-        "stall_timeout" => options.stall_timeout = Some(number(name, value)?),
-        "store" if value.is_empty() => options.no_store = true,
-        "store" => options.store = Some(PathBuf::from(value)),
-        _ => return Err(unknown(name, &CLIENT_OPTIONS)),
-    }
-    Ok(())
-}
-
-/// Sets an option that is about credentials; returns false for others.
-fn set_credential(options: &mut ClientOptions, name: &str, value: &str) -> Result<bool, Error> {
-    let credentials = &mut options.credentials;
-    match name {
-        "anonymous" => credentials.anonymous = truth(name, value)?,
-        "ca" => credentials.ca = Some(PathBuf::from(value)),
-        "ca_dir" => credentials.ca_dir = Some(PathBuf::from(value)),
-        "cert" => credentials.cert = Some(PathBuf::from(value)),
-        "key" => credentials.key = Some(PathBuf::from(value)),
-        "over_http" => credentials.credentials_over_http = truth(name, value)?,
-        "password" => credentials.password = Some(Secret::new(value)),
-        "proxy_cert" => credentials.proxy_cert = Some(PathBuf::from(value)),
-        "share" => credentials.share_credentials.push(value.to_owned()),
-        "token" => credentials.token = Some(Secret::new(value)),
-        "token_command" => credentials.token_command = Some(value.to_owned()),
-        "token_file" => credentials.token_file = Some(PathBuf::from(value)),
-        "user" => credentials.user = Some(value.to_owned()),
-        _ => return Ok(false),
-    }
-    Ok(true)
+    let environment = ClientOptions::environment(|name| std::env::var(name).ok());
+    // The command would ask for it.
+    let no_password = |_: &str| Err(invalid("option user needs option password"));
+    options.config(&environment, no_password)
 }
 
 /// The options of a copy by `client`.
@@ -141,11 +53,9 @@ pub(crate) fn copy_options(
     for &(name, value) in pairs {
         match name {
             "bwlimit" => {
-                let timetable = parsed(name, value.parse())?;
-                let minute_of_week = hither_cli::minute_of_week;
-                let limit = BandwidthLimit { timetable, minute_of_week };
-                let clock = Arc::new(hither::MonotonicClock::start());
-                options.bandwidth = Some(Arc::new(BandwidthLimiter::new(limit, clock)));
+                let timetable =
+                    value.parse().map_err(|why| invalid(format!("option {name}: {why}")))?;
+                options.bandwidth = Some(hither::bandwidth_limiter(timetable));
             }
             "checksum" if value == "none" => options.verify = Verify::Nothing,
             "checksum" if value.contains(':') => options.verify = Verify::Value(value.parse()?),
@@ -156,7 +66,13 @@ pub(crate) fn copy_options(
                     "keep" => OverwritePolicy::Keep,
                     "update" => OverwritePolicy::Update,
                     "refuse" => OverwritePolicy::Refuse,
-                    _ => return Err(expected(name, value, "replace, keep, update or refuse")),
+                    _ => {
+                        return Err(refused(
+                            name,
+                            value,
+                            "expected replace, keep, update or refuse",
+                        ));
+                    }
                 }
             }
             "recursive" => options.recursive = truth(name, value)?,
@@ -169,8 +85,8 @@ pub(crate) fn copy_options(
     Ok(options)
 }
 
-fn expected(name: &str, value: &str, expected: &str) -> Error {
-    invalid(format!("option {name} is {value:?}, expected {expected}"))
+fn refused(name: &str, value: &str, expected: &str) -> Error {
+    invalid(format!("option {name} is {value:?}, {expected}"))
 }
 
 fn unknown(name: &str, names: &[&str]) -> Error {
@@ -178,19 +94,15 @@ fn unknown(name: &str, names: &[&str]) -> Error {
     invalid(format!("there is no option {name:?}{suggestion}"))
 }
 
-fn parsed<T>(name: &str, parsed: Result<T, String>) -> Result<T, Error> {
-    parsed.map_err(|why| invalid(format!("option {name}: {why}")))
-}
-
 fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, Error> {
-    value.parse().map_err(|_| expected(name, value, "a number"))
+    value.parse().map_err(|_| refused(name, value, "expected a number"))
 }
 
 fn truth(name: &str, value: &str) -> Result<bool, Error> {
     match value {
         "true" => Ok(true),
         "false" => Ok(false),
-        _ => Err(expected(name, value, "true or false")),
+        _ => Err(refused(name, value, "expected true or false")),
     }
 }
 
@@ -204,13 +116,7 @@ mod tests {
     #[test]
     fn every_option_is_listed_and_in_the_guide() {
         let client = hither::Client::new(ClientConfig::default()).unwrap();
-        let without_value = |name| match client_config(&[(name, "\u{1}")]) {
-            Ok(_) => String::new(),
-            Err(error) => error.to_string(),
-        };
-        assert!(without_value("no_option").contains("there is no option"));
-        for name in CLIENT_OPTIONS {
-            assert!(!without_value(name).contains("there is no option"), "{name}");
+        for name in ClientOptions::TABLE.iter().filter_map(|option| option.c) {
             assert!(GUIDE.contains(&format!("`{name}`")), "{name}");
         }
         for name in COPY_OPTIONS {
@@ -225,5 +131,27 @@ mod tests {
         }
         assert!(copy_options(&client, &[("no_option", "1")]).is_err());
         assert!(open_options(&[("no_option", "1")]).is_err());
+    }
+    #[test]
+    fn clients_refuse_what_an_option_refuses_with_the_same_sentence() {
+        let mut refused = 0;
+        for option in ClientOptions::TABLE {
+            let Some(name) = option.c else { continue };
+            for text in ["?", "0", "1025", "-1", "1e9", "maybe", "100000000T"] {
+                let read = option.read(&mut ClientOptions::default(), &OptionValue::text(text));
+                if let Err(sentence) = read {
+                    let error = client_config(&[(name, text)]).unwrap_err().to_string();
+                    assert!(error.starts_with(&format!("option {name}")), "{error}");
+                    assert!(error.ends_with(&sentence), "{error}: {sentence}");
+                    refused += 1;
+                }
+            }
+        }
+        assert!(refused > 20, "{refused}");
+        let error = client_config(&[("max_connection", "1")]).unwrap_err().to_string();
+        assert!(
+            error.contains("there is no option \"max_connection\"; did you mean `max_connections`"),
+            "{error}"
+        );
     }
 }

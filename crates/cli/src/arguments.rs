@@ -1,7 +1,7 @@
 //! The command line: verbs, their arguments and the options that all verbs share.
 
+mod client;
 mod copies;
-mod credentials;
 mod explain;
 mod federate;
 pub(crate) mod help;
@@ -28,11 +28,10 @@ pub(crate) use tune::Tune;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
-use credentials::CredentialArgs;
-use hither::{ClientOptions, Mirror, PageChecksums, SourceAddress, TreeUrl, byte_size, duration};
+use client::ClientArgs;
+use hither::{ClientOptions, TreeUrl, seconds};
 use names::help_without_letter;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// The version; in packages with commit and date, which `make packages` puts into the variable.
 const VERSION: &str = match option_env!("HITHER_VERSION") {
@@ -60,84 +59,26 @@ pub(crate) struct GlobalArgs {
     /// Log to the standard error; -vv logs more [default: HITHER_LOG, or off].
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
-    /// Limit the connections per server [default: 64].
-    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub(crate) max_connections: Option<u16>,
-    /// Remember servers and files here [default: hither in the cache folder of the user].
-    #[arg(long, global = true, value_name = "DIR", conflicts_with = "no_store")]
-    pub(crate) store: Option<PathBuf>,
-    /// Use no store.
-    #[arg(long, global = true)]
-    pub(crate) no_store: bool,
-    /// Limit the size of the disk cache, as in 500M or 20G [default: 0, no disk cache].
-    #[arg(long, global = true, value_name = "SIZE", value_parser = byte_size)]
-    pub(crate) disk_cache: Option<u64>,
-    /// Use stored metadata without validation up to this age, as in 90s, 30m, 12h or 7d [default:
-    /// 0].
-    #[arg(long, global = true, value_name = "DURATION", value_parser = duration)]
-    pub(crate) staleness: Option<Duration>,
-    /// Limit the time to connect [default: 15].
-    #[arg(long, global = true, value_name = "SECONDS", value_parser = seconds)]
-    pub(crate) connect_timeout: Option<f64>,
-    /// Limit the time without progress [default: 30; twice that until the first byte].
-    #[arg(long, global = true, value_name = "SECONDS", value_parser = seconds)]
-    pub(crate) stall_timeout: Option<f64>,
-    /// Verify unencrypted root:// reads with page checksums: never; long, 64 KiB or more where the
-    /// server can; or always [default: never].
-    #[arg(long, global = true, value_name = "READS")]
-    pub(crate) verify: Option<PageChecksums>,
-    /// Add a replica of the file; repeatable.
-    #[arg(long, global = true, value_name = "URL")]
-    pub(crate) replica: Vec<String>,
-    /// Add a header field to all HTTP requests, as in 'X-Site: T2'; repeatable. Others see the
-    /// command line: secrets belong in the configuration file.
-    #[arg(long, global = true, value_name = "FIELD", value_parser = header_field)]
-    pub(crate) header: Vec<(String, String)>,
-    /// Use this proxy, as in http://USER:PASSWORD@HOST:PORT; empty for none [default: http_proxy,
-    /// https_proxy, all_proxy and no_proxy of the environment].
-    #[arg(long, global = true, value_name = "URL")]
-    pub(crate) proxy: Option<String>,
-    /// Spread connections evenly over these addresses or interfaces of this machine, as in
-    /// eth0,eth1; repeatable [default: HITHER_SOURCE_ADDRESS, or the routing table's choice].
-    #[arg(long, global = true, value_name = "ADDRESS|INTERFACE", value_delimiter = ',')]
-    pub(crate) source_address: Vec<SourceAddress>,
-    /// Accept any server certificate (insecure).
-    #[arg(long, global = true)]
-    pub(crate) insecure: bool,
-    /// Write a trace of all reads, for hither trace; %p is the process number.
-    #[arg(long, global = true, value_name = "FILE")]
-    pub(crate) trace: Option<PathBuf>,
-    /// Read this configuration file [default: hither/config.toml in the configuration folder of the
-    /// user].
-    #[arg(long, global = true, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
-    /// Credentials.
+    /// The options of a client.
     #[command(flatten)]
-    pub(crate) credentials: CredentialArgs,
+    pub(crate) client: ClientArgs,
 }
 
 impl GlobalArgs {
     /// The options of a client for a command about the file at `url`.
     pub(crate) fn options(&self, url: &str) -> ClientOptions {
-        let elsewhere = self.replica.clone();
-        let mirror = Mirror { prefix: url.to_owned(), elsewhere };
-        ClientOptions {
-            max_connections: self.max_connections,
-            store: self.store.clone(),
-            no_store: self.no_store,
-            disk_cache: self.disk_cache,
-            staleness: self.staleness,
-            connect_timeout: self.connect_timeout,
-            stall_timeout: self.stall_timeout,
-            verify: self.verify,
-            mirrors: if self.replica.is_empty() { Vec::new() } else { vec![mirror] },
-            headers: self.header.clone(),
-            proxy: self.proxy.clone(),
-            source_addresses: self.source_address.clone(),
-            insecure: self.insecure,
-            trace: self.trace.clone(),
-            credentials: (&self.credentials).into(),
-        }
+        self.client.options.clone().for_file(url)
+    }
+
+    /// These options without those about what other runs have learned, which would change what is
+    /// measured.
+    pub(crate) fn without_store(&self) -> Self {
+        let mut alone = self.clone();
+        let options = &mut alone.client.options;
+        options.store = None;
+        options.no_store = true;
+        options.trace = None;
+        alone
     }
 }
 
@@ -423,20 +364,6 @@ pub(crate) struct ImageFiles {
 /// The parser of the command line, with the help of all verbs.
 pub(crate) fn parser() -> clap::Command {
     help::with_help(Arguments::command())
-}
-
-fn header_field(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once(':').ok_or("expected a header field, NAME: VALUE")?;
-    Ok((name.to_owned(), value.to_owned()))
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds".to_owned())?;
-    let sensible = 0.001..=86_400.0;
-    sensible
-        .contains(&seconds)
-        .then_some(seconds)
-        .ok_or_else(|| "expected 0.001 to 86400".to_owned())
 }
 
 fn limits(text: &str) -> Result<(f64, f64), String> {

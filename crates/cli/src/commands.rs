@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), CommandError> {
     match &command {
         Command::Trace(Trace::Replay(request)) => {
             let same = |path: PathBuf| path.canonicalize().ok() == request.file.canonicalize().ok();
-            if request.file.exists() && trace_path(&common).is_some_and(same) {
+            if request.file.exists() && trace_path(&common)?.is_some_and(same) {
                 return Err(CommandError::usage(
                     "a trace cannot be read and written at the same time",
                 ));
@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), CommandError> {
             | Command::Cp(_)
             | Command::Trace(_)
     );
-    if !common.replica.is_empty() && !reads_replicas {
+    if !common.client.options.replicas.is_empty() && !reads_replicas {
         return Err(CommandError::usage(
             "--replica is for draw, explain, tree, cat, cp and trace replay: this command uses only the server that its URL names",
         ));
@@ -87,7 +87,7 @@ fn run_with(client: &Client, command: Command, common: &GlobalArgs) -> Result<()
     match command {
         Command::Draw(request) => draw::run(client, &request, json),
         Command::Explain(request) => {
-            explain::run(client, &request, !common.replica.is_empty(), json)
+            explain::run(client, &request, !common.client.options.replicas.is_empty(), json)
         }
         Command::Tree(request) => tree::run(client, &request, json),
         Command::Ls(request) => ls::run(client, &request, json),
@@ -101,7 +101,9 @@ fn run_with(client: &Client, command: Command, common: &GlobalArgs) -> Result<()
         Command::Locate(request) => locate::run(client, &request, json),
         Command::Stage(request) => stage::run(client, &request, json),
         Command::Chmod(request) => chmod::run(client, &request, json),
-        Command::Cp(request) => cp::run(client, &request, !common.replica.is_empty(), json),
+        Command::Cp(request) => {
+            cp::run(client, &request, !common.client.options.replicas.is_empty(), json)
+        }
         Command::Lots(request) => lots::run(client, &request, json),
         Command::Sync(request) => sync::run(client, &request, json),
         Command::Check(request) => check::run(client, &request, json),

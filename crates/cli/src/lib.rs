@@ -1,7 +1,6 @@
 //! The `hither` command: arguments, environment, progress, output. It converts and decides nothing.
 //!
-//! As a library it has what the Python package takes from the command: [`run`], and
-//! [`client_config`], which reads the environment and the configuration file, and the user's clock.
+//! As a library it has [`run`], which the Python package calls.
 //!
 //! # Where to start reading
 //!
@@ -14,10 +13,8 @@ mod commands;
 mod environment;
 mod exit;
 mod interrupt;
-mod local_time;
 mod log;
 mod output;
-mod password_prompt;
 mod per_argument;
 mod plot;
 mod progress_bar;
@@ -25,6 +22,4 @@ mod progress_bar;
 mod reference;
 
 pub use command_line::run;
-pub use environment::client_config;
-pub use local_time::minute_of_week;
 pub use output::standard_streams::note_closed_streams;

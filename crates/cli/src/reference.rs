@@ -6,21 +6,45 @@ use crate::arguments::Arguments;
 use crate::arguments::help::groups;
 use crate::exit::{CODES, code_and_kind};
 use clap::{Arg, Command, CommandFactory};
-use hither::{ClientOptions, ConfigFile, ErrorKind};
+use hither::{ClientOptions, ErrorKind, OptionShape};
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const NOTE: &str =
     "<!-- Generated: HITHER_WRITE_REFERENCE=1 cargo test -p hither-cli reference -->";
 
+fn path(page: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(page)
+}
+
 fn check(page: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference").join(page);
+    let path = path(page);
     if std::env::var_os("HITHER_WRITE_REFERENCE").is_some() {
         std::fs::write(&path, text).unwrap();
         return;
     }
     let found = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(found == text, "docs/reference/{page} is out of date: write it as {NOTE}");
+    assert!(found == text, "{page} is out of date: write it as {NOTE}");
+}
+
+/// Text in lines of at most `columns`, of which the second and later ones are indented.
+fn wrapped(text: &str, columns: usize, indent: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.len() + 1 + word.len() <= columns => *line += &format!(" {word}"),
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.join(&format!("\n{indent}"))
+}
+
+/// A value in TOML as C and the command line have it.
+fn in_words(example: &str) -> String {
+    let bare = example.trim_matches(['[', ']', '{', '}', ' ']);
+    let bare = bare.replace('\'', "").replace(", ", ",").replace(" = ", ": ");
+    if bare.is_empty() { bare } else { format!("`{bare}`") }
 }
 
 /// Text for a cell of a table.
@@ -91,7 +115,7 @@ fn command_line() {
             command(&mut out, &format!("hither {}", verb.get_name()), verb);
         }
     }
-    check("command-line.md", &format!("{}\n", out.trim_end()));
+    check("docs/reference/command-line.md", &format!("{}\n", out.trim_end()));
 }
 
 #[test]
@@ -126,7 +150,7 @@ fn exit_codes() {
         }
         writeln!(out, "| {code} | {meaning} | {} |", of_code.join(", ")).unwrap();
     }
-    check("exit-codes.md", &out);
+    check("docs/reference/exit-codes.md", &out);
 }
 
 #[test]
@@ -136,21 +160,119 @@ fn client_configuration() {
          `$XDG_CONFIG_HOME` (default: `~/.config`), or the file of `--config`. Options come first, then environment \
          variables, then this file. Unknown keys are errors.\n\n| key | example | default | meaning |\n|---|---|---|---|\n"
     );
-    for key in ConfigFile::KEYS {
-        let example = cell(key.example);
-        let default = cell(key.default);
-        writeln!(out, "| `{}` | `{example}` | {default} | {} |", key.name, cell(key.meaning))
-            .unwrap();
+    for option in ClientOptions::TABLE {
+        let Some(key) = option.key else { continue };
+        let example = cell(option.example);
+        let default = cell(option.default.unwrap_or(option.origin));
+        writeln!(out, "| `{key}` | `{example}` | {default} | {} |", cell(option.meaning)).unwrap();
     }
     out += "\n## Environment variables\n\n";
-    out += "`HITHER_MAX_CONNECTIONS`, `HITHER_STORE`, `HITHER_STALENESS` and `HITHER_SOURCE_ADDRESS` set the keys of these names, `HITHER_TRACE` the \
-            option `--trace`, `HITHER_PASSWORD` the password of `--user`. `HITHER_LOG` is a filter of the log, as in \
-            `hither_transport=debug,info`.\n\nVariables of other programs are read too: ";
-    let others = ClientOptions::VARIABLES.iter().filter(|name| !name.starts_with("HITHER_"));
-    let others: Vec<_> = others.map(|name| format!("`{name}`")).collect();
-    writeln!(out, "{}.", others.join(", ")).unwrap();
-    for name in ClientOptions::VARIABLES.iter().chain(&["HITHER_PASSWORD", "HITHER_LOG"]) {
-        assert!(out.contains(&format!("`{name}`")), "{name} is not described");
+    let variables = |has_key: bool| {
+        let options = ClientOptions::TABLE.iter().filter(move |it| it.key.is_some() == has_key);
+        options.filter_map(|option| Some((option, format!("`{}`", option.variable?))))
+    };
+    let of_keys: Vec<_> = variables(true).map(|(_, variable)| variable).collect();
+    let (last, first) = of_keys.split_last().unwrap();
+    write!(out, "{} and {last} set the keys of these names", first.join(", ")).unwrap();
+    for (option, variable) in variables(false) {
+        match option.flag {
+            Some(flag) => write!(out, ", {variable} the option `--{flag}`").unwrap(),
+            None => write!(out, ", {variable} the {} of `--user`", option.name).unwrap(),
+        }
     }
-    check("client-configuration.md", &out);
+    out += ". `HITHER_LOG` is a filter of the log, as in `hither_transport=debug,info`.\n\n\
+            Variables of other programs are read too: ";
+    let others = ClientOptions::variables().filter(|name| !name.starts_with("HITHER_"));
+    let others: Vec<_> = others.map(|name| format!("`{name}`")).collect();
+    write!(
+        out,
+        "{}.\n\n## Names of options\n\nAn option has these names on the command line, in this file, in the \
+         environment, in Python and in C; where one is absent, it cannot be set there.\n\n\
+         | command line | key | variable | Python | C |\n|---|---|---|---|---|\n",
+        others.join(", ")
+    )
+    .unwrap();
+    for option in ClientOptions::TABLE {
+        let flag = option.flag.map(|flag| format!("--{flag}"));
+        let others = [option.key, option.variable, option.python, option.c];
+        let names = std::iter::once(flag).chain(others.map(|name| name.map(str::to_owned)));
+        let cells: Vec<_> =
+            names.map(|name| name.map_or_else(String::new, |name| format!("`{name}`"))).collect();
+        writeln!(out, "| {} |", cells.join(" | ")).unwrap();
+    }
+    check("docs/reference/client-configuration.md", &out);
+}
+
+/// The types of the options in Python, with their documentation.
+#[test]
+fn python_options() {
+    let mut out = r#""""Options of a client.
+
+Generated: HITHER_WRITE_REFERENCE=1 cargo test -p hither-cli reference
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypedDict
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping, Sequence
+
+
+class ClientOptions(TypedDict, total=False):
+    """Options of :class:`hither.Client`; None stands for the default.
+
+    Examples
+    --------
+    >>> options: hither.ClientOptions = {"max_connections": 16, "anonymous": True}
+    >>> hither.Client(**options)
+    <hither.Client max_connections=16, anonymous=True>
+
+    """
+
+"#
+    .to_owned();
+    for option in ClientOptions::TABLE {
+        let Some(name) = option.python else { continue };
+        let of_shape = match option.shape {
+            OptionShape::Once => "str | None",
+            OptionShape::Repeated => "Sequence[str]",
+            OptionShape::Switch => "bool",
+        };
+        let mut text = option.meaning.to_owned();
+        if let Some(default) = option.default.filter(|_| option.shape == OptionShape::Once) {
+            text = format!("{}; {default} by default.", text.trim_end_matches('.'));
+        }
+        if !option.python_note.is_empty() {
+            text = format!("{text} {}", option.python_note);
+        }
+        writeln!(out, "    {name}: {}", option.python_type.unwrap_or(of_shape)).unwrap();
+        writeln!(out, "    \"\"\"{}\"\"\"", wrapped(&text, 92, "    ")).unwrap();
+    }
+    check("python/hither/_options/__init__.py", &out);
+}
+
+/// The options of a client in the guide for C.
+#[test]
+fn options_in_c() {
+    let mut table = "| option of a client | example | meaning |\n|---|---|---|\n".to_owned();
+    for option in ClientOptions::TABLE {
+        let Some(name) = option.c else { continue };
+        let example = match option.shape {
+            OptionShape::Switch => "true".to_owned(),
+            _ => in_words(option.example),
+        };
+        let meaning = match option.shape {
+            OptionShape::Repeated => {
+                format!("{}; may be repeated.", option.meaning.trim_end_matches('.'))
+            }
+            _ => option.meaning.to_owned(),
+        };
+        writeln!(table, "| `{name}` | {example} | {} |", cell(&meaning)).unwrap();
+    }
+    let guide = std::fs::read_to_string(path("docs/guides/c.md")).unwrap();
+    let (before, rest) = guide.split_once("| option of a client |").unwrap();
+    let (_, after) = rest.split_once("\n\n").unwrap();
+    check("docs/guides/c.md", &format!("{before}{table}\n{after}"));
 }

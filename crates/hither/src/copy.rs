@@ -1,5 +1,6 @@
 //! Copies of files and directories, and comparisons, between any two storages.
 
+pub(crate) mod local_time;
 mod sources;
 pub(crate) mod third_party;
 mod tuning;

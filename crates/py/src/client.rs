@@ -6,14 +6,16 @@ use crate::error::{invalid, to_exception};
 use crate::file::File;
 use crate::fork::ClientHandle;
 use crate::job::Job;
-use crate::options::PyClientOptions;
+use crate::options::{client_config, client_options};
 use crate::staging::Staging;
 use crate::tree::Tree;
 use hither::{
-    Algorithm, Error, ErrorKind, FileLocality, OpenOptions, PerProcess, Replaceable, StoragePath,
+    Algorithm, ClientOptions, Error, ErrorKind, FileLocality, OpenOptions, PerProcess, Replaceable,
+    StoragePath,
 };
 use hither_core::sync::lock;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -23,7 +25,7 @@ use std::time::Duration;
 /// A forked child makes its own client when it first needs one.
 #[pyclass(frozen, weakref, module = "hither._core")]
 pub(crate) struct Client {
-    options: PyClientOptions,
+    options: ClientOptions,
     state: Mutex<State>,
 }
 
@@ -44,7 +46,7 @@ impl Client {
         if let Some(handle) = state.handle.as_ref().and_then(PerProcess::get) {
             return Ok(Arc::clone(handle));
         }
-        let client = self.options.config().and_then(hither::Client::new);
+        let client = client_config(&mut self.options.clone()).and_then(hither::Client::new);
         let handle = Arc::new(ClientHandle::new(client.map_err(|error| to_exception(&error))?));
         state.handle = Some(PerProcess::new(Arc::clone(&handle)));
         Ok(handle)
@@ -91,9 +93,10 @@ fn replaceable(overwrite: bool, expected: Option<&Bound<'_, Entry>>) -> PyResult
 #[pymethods]
 impl Client {
     #[new]
-    fn new(options: PyClientOptions) -> PyResult<Self> {
+    fn new(options: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let mut options = client_options(options)?;
         // Reports invalid options now rather than at the first use.
-        options.config().map_err(|error| to_exception(&error))?;
+        client_config(&mut options).map_err(|error| to_exception(&error))?;
         Ok(Self { options, state: Mutex::default() })
     }
 

@@ -1,9 +1,8 @@
 //! Copies, syncs and checks: their options from Python, and their results as dictionaries.
 
 use hither::{
-    BandwidthLimit, BandwidthLimiter, CheckOptions, CheckSummary, CompareBy, CopyOptions,
-    CopySummary, Error, ErrorKind, Filter, FilterOptions, OverwritePolicy, SyncOptions,
-    TreeDifference, Verify,
+    CheckOptions, CheckSummary, CompareBy, CopyOptions, CopySummary, Error, ErrorKind, Filter,
+    FilterOptions, OverwritePolicy, SyncOptions, TreeDifference, Verify,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -56,10 +55,7 @@ impl PyCopyOptions {
         })?);
         let timetable = self.bandwidth.as_deref().map(str::parse).transpose();
         let timetable = timetable.map_err(|why: String| Error::new(ErrorKind::Invalid, why))?;
-        options.bandwidth = timetable.map(|timetable| {
-            let limit = BandwidthLimit { timetable, minute_of_week: hither_cli::minute_of_week };
-            Arc::new(BandwidthLimiter::new(limit, Arc::new(hither::MonotonicClock::start())))
-        });
+        options.bandwidth = timetable.map(hither::bandwidth_limiter);
         options.transfers = self.transfers;
         options.attempts = self.retry;
         Ok(options)

@@ -8,6 +8,7 @@ use crate::entry::Entry;
 use crate::error::{redact_url, suggestion};
 use crate::file::{File, FileStat, Hint};
 use crate::job::Job;
+use crate::options::client_option_table;
 use crate::shutdown::shutdown;
 use crate::staging::Staging;
 use crate::tree::{ArraysIterator, ScanProgress, Tree};
@@ -33,6 +34,7 @@ pub fn add_items(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Staging>()?;
     module.add_class::<Strings>()?;
     module.add_class::<Tree>()?;
+    module.add_function(wrap_pyfunction!(client_option_table, module)?)?;
     module.add_function(wrap_pyfunction!(redact_url, module)?)?;
     module.add_function(wrap_pyfunction!(shutdown, module)?)?;
     module.add_function(wrap_pyfunction!(suggestion, module)?)?;

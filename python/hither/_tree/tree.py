@@ -12,9 +12,9 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 from hither import _core
 from hither._client import Client, default_client
 from hither._closing import Closing
+from hither._options.sizes import parse_bytes
 from hither._reporting.progress_bar import HIDDEN, ProgressBar
 from hither._reporting.report import Report, format_bytes, report_from_core
-from hither._sizes import parse_bytes
 from hither._tree.branches import (
     Branch,
     TreeInfo,

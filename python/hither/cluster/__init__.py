@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from hither._sizes import parse_bytes
+from hither._options.sizes import parse_bytes
 from hither.cluster._coordinator import ClusterProgress, Coordinator
 from hither.cluster._manifest import Totals
 from hither.cluster._options import ClusterOptions

@@ -115,7 +115,7 @@ def test_a_client_shows_its_options_and_no_secrets():
     )
     shown = repr(client)
     assert "max_connections=3" in shown
-    assert "cache_bytes=1048576" in shown
+    assert "cache=1048576" in shown
     assert "staleness=0" in shown
     assert "token=..." in shown
     assert "hush" not in shown

@@ -1,16 +1,14 @@
 //! Arguments of `hither cp`, `hither sync` and `hither check`.
 
 use crate::exit::CommandError;
-use crate::local_time::minute_of_week;
 use crate::output::standard_streams::standard_input;
 use clap::Args;
 use hither::{
-    BandwidthLimit, BandwidthLimiter, BandwidthTimetable, CompareBy, CopyOptions, Filter,
-    FilterOptions, MonotonicClock, ThirdParty,
+    BandwidthTimetable, CompareBy, CopyOptions, Filter, FilterOptions, ThirdParty,
+    bandwidth_limiter, minute_of_week,
 };
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// The largest file of rules or names, in bytes.
 const MAX_LIST_BYTES: u64 = 1 << 30;
@@ -175,10 +173,7 @@ impl LimitArgs {
 
     /// Sets these limits.
     pub(crate) fn set(&self, options: &mut CopyOptions) {
-        options.bandwidth = self.bwlimit.clone().map(|timetable| {
-            let limit = BandwidthLimit { timetable, minute_of_week };
-            Arc::new(BandwidthLimiter::new(limit, Arc::new(MonotonicClock::start())))
-        });
+        options.bandwidth = self.bwlimit.clone().map(bandwidth_limiter);
         if self.no_tuning {
             options.control.set_workers(options.max_workers);
         }

@@ -89,7 +89,7 @@ pub(super) fn run_tape_helper() -> Result<(), CommandError> {
 fn read_later(common: &GlobalArgs) -> Vec<PathBuf> {
     let authorities = ["SSL_CERT_FILE", "SSL_CERT_DIR"].map(environment::variable);
     let authorities = authorities.into_iter().flatten().map(PathBuf::from);
-    common.config.clone().into_iter().chain(authorities).collect()
+    common.client.options.config.clone().into_iter().chain(authorities).collect()
 }
 
 /// Notifies the service manager, if there is one.
@@ -119,7 +119,7 @@ fn report_reload(reload: &impl Fn() -> Result<Vec<&'static str>, CommandError>) 
 
 /// Settings from the options first, then the configuration file, then the defaults.
 fn settings(request: &Serve, common: &GlobalArgs) -> Result<Settings, CommandError> {
-    let mut settings = match &common.config {
+    let mut settings = match &common.client.options.config {
         None => Settings::new(""),
         Some(path) => {
             let text = std::fs::read_to_string(path).map_err(|error| {

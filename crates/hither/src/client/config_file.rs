@@ -1,304 +1,194 @@
 //! The configuration file of a client, in TOML.
 
-use crate::client::mirrors::Mirror;
-use crate::client::options::folder;
+use crate::client::options::{ClientOption, ClientOptions, OptionValue, folder};
 use hither_auth::Environment;
-use hither_core::error::{Result, invalid_toml};
-use serde::Deserialize;
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use hither_core::error::{Error, ErrorKind, Result, invalid_toml};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
 
-/// A configuration file that was read.
-#[derive(Debug, Default)]
-pub struct ConfigFile(pub(crate) Section);
+/// The table of the keys about credentials.
+const CREDENTIALS: &str = "credentials";
 
-/// A key of the configuration file.
-#[derive(Debug, Clone, Copy)]
-#[non_exhaustive]
-pub struct ConfigKey {
-    /// The name, with that of its table.
-    pub name: &'static str,
-    /// A value in TOML.
-    pub example: &'static str,
-    /// The default in words.
-    pub default: &'static str,
-    /// The meaning in one sentence.
-    pub meaning: &'static str,
-}
-
-const fn key(
-    name: &'static str,
-    example: &'static str,
-    default: &'static str,
-    meaning: &'static str,
-) -> ConfigKey {
-    ConfigKey { name, example, default, meaning }
-}
-
-impl ConfigFile {
-    /// All keys.
-    pub const KEYS: &[ConfigKey] = &[
-        key("max_connections", "64", "64", "Maximum number of connections per server."),
-        key(
-            "store",
-            "'/data/hither'",
-            "hither in the cache folder",
-            "Folder that remembers servers and files between runs; empty for none.",
-        ),
-        key(
-            "staleness",
-            "'30m'",
-            "0",
-            "Age up to which stored metadata is used without validation, as in 90s, 30m, 12h or 7d.",
-        ),
-        key(
-            "disk_cache",
-            "'20G'",
-            "none",
-            "Maximum size of the disk cache in bytes, as in 500M or 20G.",
-        ),
-        key("connect_timeout", "15.0", "15", "Time limit for opening a connection, in seconds."),
-        key(
-            "stall_timeout",
-            "30.0",
-            "30",
-            "Time limit for a transfer without progress, in seconds; twice that until the first byte.",
-        ),
-        key(
-            "verify",
-            "'long'",
-            "never",
-            "Unencrypted root:// reads to verify with page checksums: never, long or always.",
-        ),
-        key(
-            "headers",
-            "{ 'X-Site' = 'T2' }",
-            "none",
-            "Header fields that are added to all HTTP requests.",
-        ),
-        key("proxy", "'http://proxy:3128'", "none", "Proxy for all servers."),
-        key(
-            "no_proxy",
-            "'localhost,.example.org'",
-            "none",
-            "Hosts that are reached without a proxy.",
-        ),
-        key(
-            "source_address",
-            "['eth0', 'eth1']",
-            "none",
-            "Addresses or interfaces of this machine over which connections are spread evenly.",
-        ),
-        key(
-            "mirror.prefix",
-            "'http://host/data/'",
-            "",
-            "Beginning of the URLs that have replicas; `[[mirror]]` may be repeated.",
-        ),
-        key(
-            "mirror.elsewhere",
-            "['http://other/data/']",
-            "",
-            "Beginnings of the URLs of replicas, the best first.",
-        ),
-        key(
-            "credentials.token_file",
-            "'/home/me/token'",
-            "discovered",
-            "File with a bearer token.",
-        ),
-        key(
-            "credentials.token_command",
-            "'oidc-token prod'",
-            "none",
-            "Command that prints a bearer token.",
-        ),
-        key("credentials.cert", "'/home/me/cert.pem'", "discovered", "Client certificate, PEM."),
-        key(
-            "credentials.key",
-            "'/home/me/key.pem'",
-            "the certificate's file",
-            "Key of the certificate, PEM, not encrypted.",
-        ),
-        key("credentials.proxy_cert", "'/tmp/x509up_u1000'", "discovered", "X.509 proxy, PEM."),
-        key("credentials.ca", "'/etc/ca.pem'", "none", "Further certificate authorities, PEM."),
-        key(
-            "credentials.ca_dir",
-            "'/etc/grid-security/certificates'",
-            "discovered",
-            "Folder of certificate authorities.",
-        ),
-        key(
-            "credentials.share",
-            "['*.example.org']",
-            "none",
-            "Hosts to which credentials may follow a redirect.",
-        ),
-        key(
-            "credentials.over_http",
-            "false",
-            "false",
-            "Send credentials unencrypted over http:// to other machines.",
-        ),
-    ];
-
-    /// Reads the text of a configuration file.
-    ///
-    /// # Errors
-    ///
-    /// [`hither_core::ErrorKind::Invalid`] with line and column, for text that is not TOML,
-    /// for unknown keys and for values of the wrong type. It repeats no value: it may be secret.
-    pub fn parse(text: &str) -> Result<Self> {
-        let parsed = toml::from_str(text).map(Self);
-        parsed.map_err(|error: toml::de::Error| invalid_toml(text, error.span(), error.message()))
-    }
-
-    /// The path of the user's own configuration file.
-    #[must_use]
-    pub fn default_path(environment: &Environment) -> Option<PathBuf> {
-        folder(environment, "XDG_CONFIG_HOME", ".config")
-            .map(|folder| folder.join("hither/config.toml"))
+/// Reads the file at `path`, or else the user's own, if there is one.
+///
+/// # Errors
+///
+/// [`ErrorKind::Local`] if it cannot be read, and those of [`parse`].
+pub(crate) fn read(path: Option<&Path>, environment: &Environment) -> Result<ClientOptions> {
+    let is_named = path.is_some();
+    let path = path.map(Path::to_owned).or_else(|| default_path(environment));
+    let Some(path) = path else { return Ok(ClientOptions::default()) };
+    match std::fs::read_to_string(&path) {
+        Ok(text) => parse(&text).map_err(|error| error.context(path.display())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !is_named => {
+            Ok(ClientOptions::default())
+        }
+        Err(error) => {
+            let what = format!("cannot read {}", path.display());
+            Err(Error::new(ErrorKind::Local, what).with_source(error))
+        }
     }
 }
 
-/// The keys at the top of the file.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Section {
-    /// The largest number of connections to one server.
-    pub(crate) max_connections: Option<u16>,
-    /// The folder of the store; the empty string for none.
-    pub(crate) store: Option<PathBuf>,
-    /// The age up to which stored metadata is used without validation, as text such as "30m".
-    pub(crate) staleness: Option<String>,
-    /// The largest size of the disk cache, as text such as "20G".
-    pub(crate) disk_cache: Option<String>,
-    /// The time limit for opening a connection, in seconds.
-    pub(crate) connect_timeout: Option<f64>,
-    /// The time limit for a transfer without progress, in seconds.
-    pub(crate) stall_timeout: Option<f64>,
-    /// The unencrypted root:// reads that are verified with page checksums, as text such as
-    /// "always".
-    pub(crate) verify: Option<String>,
-    /// Header fields that are added to all HTTP requests.
-    #[serde(default)]
-    pub(crate) headers: BTreeMap<String, String>,
-    /// Replicas.
-    #[serde(default)]
-    pub(crate) mirror: Vec<MirrorSection>,
-    /// The proxy for all servers.
-    pub(crate) proxy: Option<String>,
-    /// Hosts that are reached without a proxy, separated by commas.
-    pub(crate) no_proxy: Option<String>,
-    /// Addresses or interfaces over which connections are spread.
-    #[serde(default)]
-    pub(crate) source_address: Vec<String>,
-    /// Credentials.
-    #[serde(default)]
-    pub(crate) credentials: CredentialSection,
+/// The path of the user's own configuration file.
+fn default_path(environment: &Environment) -> Option<PathBuf> {
+    folder(environment, "XDG_CONFIG_HOME", ".config")
+        .map(|folder| folder.join("hither/config.toml"))
 }
 
-/// `[[mirror]]`
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct MirrorSection {
-    prefix: String,
-    elsewhere: Vec<String>,
+/// Reads the text of a configuration file.
+///
+/// # Errors
+///
+/// [`ErrorKind::Invalid`] with line and column, for text that is not TOML, for unknown keys and for
+/// values that an option refuses. It repeats no value: it may be secret.
+pub(crate) fn parse(text: &str) -> Result<ClientOptions> {
+    let mut options = ClientOptions::default();
+    let parsed = toml::Deserializer::parse(text)
+        .and_then(|parser| Table { name: None, options: &mut options }.deserialize(parser));
+    parsed.map_err(|error: toml::de::Error| invalid_toml(text, error.span(), error.message()))?;
+    Ok(options)
 }
 
-impl From<MirrorSection> for Mirror {
-    fn from(section: MirrorSection) -> Self {
-        Self { prefix: section.prefix, elsewhere: section.elsewhere }
+/// A table of the file, which sets options.
+struct Table<'a> {
+    /// The name of the table; none for the whole file.
+    name: Option<&'static str>,
+    options: &'a mut ClientOptions,
+}
+
+impl<'de> DeserializeSeed<'de> for Table<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
     }
 }
 
-/// `[credentials]`
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct CredentialSection {
-    /// A file with a token.
-    pub(crate) token_file: Option<PathBuf>,
-    /// A command that prints a token.
-    pub(crate) token_command: Option<String>,
-    /// A client certificate.
-    pub(crate) cert: Option<PathBuf>,
-    /// The key of the certificate.
-    pub(crate) key: Option<PathBuf>,
-    /// An X.509 proxy.
-    pub(crate) proxy_cert: Option<PathBuf>,
-    /// Further certificate authorities.
-    pub(crate) ca: Option<PathBuf>,
-    /// A folder of certificate authorities.
-    pub(crate) ca_dir: Option<PathBuf>,
-    /// Hosts to which credentials may follow a redirect.
-    #[serde(default)]
-    pub(crate) share: Vec<String>,
-    /// Send credentials over http:// to other machines too.
-    #[serde(default)]
-    pub(crate) over_http: bool,
+impl<'de> Visitor<'de> for Table<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
+        while let Some(option) = entries.next_key_seed(Key { table: self.name })? {
+            let options = &mut *self.options;
+            match option {
+                Some(option) => entries.next_value_seed(Entry { option, options })?,
+                None => entries.next_value_seed(Table { name: Some(CREDENTIALS), options })?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A key of a table; none for that of the table about credentials.
+struct Key {
+    table: Option<&'static str>,
+}
+
+impl Key {
+    /// The keys of the table.
+    fn names(&self) -> impl Iterator<Item = (&'static str, &'static ClientOption)> {
+        let table = self.table;
+        ClientOptions::TABLE.iter().filter_map(move |option| {
+            let key = option.key?;
+            let (its, name) =
+                key.split_once('.').map_or((None, key), |(its, name)| (Some(its), name));
+            (its == table).then_some((name, option))
+        })
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Key {
+    type Value = Option<&'static ClientOption>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        let key = String::deserialize(deserializer)?;
+        if self.table.is_none() && key == CREDENTIALS {
+            return Ok(None);
+        }
+        let found = self.names().find(|(name, _)| *name == key);
+        found.map(|(_, option)| Some(option)).ok_or_else(|| {
+            let credentials = self.table.is_none().then_some(CREDENTIALS);
+            let names = self.names().map(|(name, _)| name).chain(credentials);
+            let names: Vec<_> = names.map(|name| format!("`{name}`")).collect();
+            let names = names.join(", ");
+            D::Error::custom(format!("unknown field `{key}`, expected one of {names}"))
+        })
+    }
+}
+
+/// The value of a key, which sets an option.
+struct Entry<'a> {
+    option: &'static ClientOption,
+    options: &'a mut ClientOptions,
+}
+
+impl<'de> DeserializeSeed<'de> for Entry<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        let value = OptionValue::from(toml::Value::deserialize(deserializer)?);
+        self.option.read_typed(self.options, &value).map_err(D::Error::custom)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::options::ClientOptions;
-    use std::collections::BTreeSet;
-
-    /// The keys of a table that `serde` names in its error about an unknown one.
-    fn expected(table: &str) -> BTreeSet<String> {
-        let error = ConfigFile::parse(&format!("{table}\nunknown = 1\n")).unwrap_err().to_string();
-        let names =
-            error.split("expected one of").nth(1).or_else(|| error.split("expected ").nth(1));
-        names.unwrap().split('`').skip(1).step_by(2).map(str::to_owned).collect()
-    }
 
     #[test]
-    fn every_key_is_listed_and_its_example_is_valid() {
-        let of = |table: &str| -> BTreeSet<String> {
-            let names = ConfigFile::KEYS.iter().map(|key| key.name);
-            let names = names.filter_map(|name| match name.split_once('.') {
-                Some((its, name)) => (its == table).then_some(name),
-                None => table.is_empty().then_some(name),
-            });
-            names.map(str::to_owned).collect()
-        };
-        let tables = ["mirror", "credentials"].map(str::to_owned);
-        let top: BTreeSet<_> = of("").into_iter().chain(tables).collect();
-        assert_eq!(top, expected(""));
-        assert_eq!(of("mirror"), expected("[[mirror]]"));
-        assert_eq!(of("credentials"), expected("[credentials]"));
+    fn the_example_of_every_key_is_valid() {
         let mut text = String::new();
         let mut table = "";
-        for key in ConfigFile::KEYS {
-            let (its, name) = key.name.split_once('.').unwrap_or(("", key.name));
+        for option in ClientOptions::TABLE {
+            let Some(key) = option.key else { continue };
+            let (its, name) = key.split_once('.').unwrap_or(("", key));
             if its != table {
-                text += if its == "mirror" { "[[mirror]]\n" } else { "[credentials]\n" };
+                text += &format!("[{its}]\n");
                 table = its;
             }
-            text += &format!("{name} = {}\n", key.example);
+            text += &format!("{name} = {}\n", option.example);
         }
-        ConfigFile::parse(&text).unwrap();
+        parse(&text).unwrap();
+        let error = parse("[credentials]\nunknown = 1\n").unwrap_err().to_string();
+        assert!(error.contains("line 2, column 1: unknown field `unknown`"), "{error}");
+        assert!(error.contains("`token_file`, ") && !error.contains("`store`"), "{error}");
     }
 
     #[test]
     fn the_listed_defaults_are_those_of_the_client() {
         let config = |text: &str| {
-            let file = ConfigFile::parse(text).unwrap();
-            let config = ClientOptions::default().into_config(&Environment::new(1), file);
+            let environment = Environment::new(1);
+            let file = parse(text).unwrap();
+            let config = ClientOptions::default().over(Default::default(), &environment, file);
             format!("{:?}", config.unwrap())
         };
         let mut compared = 0;
-        for key in ConfigFile::KEYS {
-            // The others are words for what happens without the key.
-            let is_value =
-                key.default.parse::<f64>().is_ok() || ["never", "false"].contains(&key.default);
-            if is_value {
-                let quote = if key.example.starts_with('\'') { "'" } else { "" };
-                let text = format!("{} = {quote}{}{quote}", key.name, key.default);
+        for option in ClientOptions::TABLE {
+            if let (Some(key), Some(default)) = (option.key, option.default) {
+                let quote = if option.example.starts_with('\'') { "'" } else { "" };
+                let text = format!("{key} = {quote}{default}{quote}");
                 assert_eq!(config(&text), config(""), "{text}");
                 compared += 1;
             }
         }
         assert_eq!(compared, 6);
+    }
+
+    #[test]
+    fn a_value_that_is_refused_is_placed_and_not_repeated() {
+        let error = parse("proxy = ''\nmax_connections = 4711\n").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "line 2, column 19: max_connections: expected at least 1 and at most 1024 connections"
+        );
+        let mirror = parse("[[mirror]]\nprefix = 'http://a/'\nelsewhere = ['http://b/']\n");
+        assert_eq!(mirror.unwrap().mirrors.len(), 1);
     }
 }

@@ -1,56 +1,36 @@
 //! Precedence of credentials: options, the environment of grid jobs, configuration file.
 
+pub(crate) mod password_prompt;
 #[cfg(feature = "s3")]
 pub(crate) mod s3;
 
-use crate::client::config_file::CredentialSection;
-use crate::client::options::variable;
+use crate::client::options::{ClientOptions, variable};
 use hither_auth::{
     AuthError, Basic, CertificateSource, CredentialConfig, Credentials, Environment, HostPattern,
-    Secret, TokenSource,
+    TokenSource,
 };
 use hither_core::error::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
-/// Options about credentials, as a user gives them.
-#[derive(Debug, Clone, Default)]
-pub struct CredentialOptions {
-    /// A bearer token.
-    pub token: Option<Secret>,
-    /// A file with a bearer token.
-    pub token_file: Option<PathBuf>,
-    /// A command that prints a bearer token.
-    pub token_command: Option<String>,
-    /// A user name.
-    pub user: Option<String>,
-    /// The password of `user`.
-    pub password: Option<Secret>,
-    /// A client certificate, PEM.
-    pub cert: Option<PathBuf>,
-    /// The key of the certificate, PEM.
-    pub key: Option<PathBuf>,
-    /// An X.509 proxy: certificates and key in one PEM file.
-    pub proxy_cert: Option<PathBuf>,
-    /// Further certificate authorities, PEM.
-    pub ca: Option<PathBuf>,
-    /// A folder of certificate authorities.
-    pub ca_dir: Option<PathBuf>,
-    /// Hosts to which credentials may follow a redirect.
-    pub share_credentials: Vec<String>,
-    /// Send credentials over http:// to other machines too.
-    pub credentials_over_http: bool,
-    /// Ignore the credentials of environment and configuration file.
-    pub anonymous: bool,
-}
+/// The variables of object stores, as Amazon's programs have them.
+pub(crate) const S3_VARIABLES: [&str; 7] = [
+    "AWS_ENDPOINT_URL_S3",
+    "AWS_ENDPOINT_URL",
+    "AWS_REGION",
+    "AWS_DEFAULT_REGION",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+];
 
-impl CredentialOptions {
+impl ClientOptions {
     /// Fails if a file that was named is not there. Otherwise only a request that needs it would
     /// tell, and some need none, such as those to http://.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Unauthenticated`] for a credential, [`ErrorKind::Local`] for authorities.
-    pub fn check_files(&self) -> Result<()> {
+    pub(crate) fn check_files(&self) -> Result<()> {
         for (what, path, kind) in [
             ("token file", &self.token_file, ErrorKind::Unauthenticated),
             ("client certificate", &self.cert, ErrorKind::Unauthenticated),
@@ -71,9 +51,9 @@ impl CredentialOptions {
 
 /// The credentials that a client uses.
 pub(crate) fn credentials(
-    options: CredentialOptions,
+    options: ClientOptions,
     environment: &Environment,
-    file: CredentialSection,
+    file: ClientOptions,
 ) -> Result<Credentials> {
     let mut config = CredentialConfig::discover(environment);
     let is_set = |names: [&str; 2]| names.iter().any(|name| variable(environment, name).is_some());
@@ -109,10 +89,10 @@ pub(crate) fn credentials(
         config.trust.folder_variable = None;
     }
     config.trust.bundle = options.ca.or(file.ca);
-    for pattern in options.share_credentials.iter().chain(&file.share) {
+    for pattern in options.share_credentials.iter().chain(&file.share_credentials) {
         config.follow.push(HostPattern::parse(pattern).map_err(unusable)?);
     }
-    config.over_plain_http = options.credentials_over_http || file.over_http;
+    config.over_plain_http = options.credentials_over_http || file.credentials_over_http;
     if options.anonymous {
         config.token = None;
         config.basic = None;

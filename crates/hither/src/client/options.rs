@@ -1,186 +1,194 @@
 //! Client options in layers: options of the caller, environment, configuration file, defaults.
 //!
-//! Nothing here reads the environment, a file or a terminal: the caller hands in what it has read.
+//! Nothing here reads the environment or a terminal: the caller hands in what it has read.
+
+mod option;
+mod table;
+pub(crate) mod units;
+mod value;
+
+pub use option::{ClientOption, OptionShape};
+pub use table::ClientOptions;
+pub use value::OptionValue;
 
 use crate::client::config::{ClientConfig, DiskCacheConfig};
-use crate::client::config_file::{ConfigFile, Section};
+use crate::client::config_file;
 #[cfg(feature = "s3")]
 use crate::client::credentials::s3;
-use crate::client::credentials::{CredentialOptions, credentials};
+use crate::client::credentials::{self, credentials};
 use crate::client::memory::cache_config;
 use crate::client::mirrors::Mirror;
-use crate::client::proxies::proxies;
-use hither_auth::Environment;
-use hither_core::error::{Error, ErrorKind, Result};
-use hither_transport::{PageChecksums, SourceAddress};
+use crate::client::proxies::{self, proxies};
+use hither_auth::{AwsProfileSource, Environment, Secret};
+use hither_core::error::{Error, ErrorKind, Result, suggest::Suggestion};
+use hither_read::CacheConfig;
 use std::path::PathBuf;
-use std::time::Duration;
 
-/// Options of a client, as a user gives them. An option that is absent is taken from the
-/// environment, then from the configuration file, then from the defaults.
-#[derive(Debug, Clone, Default)]
-pub struct ClientOptions {
-    /// The largest number of connections to one server.
-    pub max_connections: Option<u16>,
-    /// The folder that remembers servers and files between runs.
-    pub store: Option<PathBuf>,
-    /// Use no store, whatever the other layers say.
-    pub no_store: bool,
-    /// The largest size of the disk cache, in bytes; 0 for none.
-    pub disk_cache: Option<u64>,
-    /// The age up to which stored metadata is used without validation.
-    pub staleness: Option<Duration>,
-    /// The time limit for opening a connection, in seconds.
-    pub connect_timeout: Option<f64>,
-    /// The time limit for a transfer without progress, in seconds.
-    pub stall_timeout: Option<f64>,
-    /// The unencrypted root:// reads that are verified with page checksums.
-    pub verify: Option<PageChecksums>,
-    /// Replicas, before those of the configuration file.
-    pub mirrors: Vec<Mirror>,
-    /// Names and values of header fields that are added to all HTTP requests.
-    pub headers: Vec<(String, String)>,
-    /// The proxy for all servers; the empty string for none.
-    pub proxy: Option<String>,
-    /// The addresses or interfaces over which connections are spread evenly.
-    pub source_addresses: Vec<SourceAddress>,
-    /// Accept any server certificate.
-    pub insecure: bool,
-    /// The trace file to write. `%p` stands for the process number.
-    pub trace: Option<PathBuf>,
-    /// Credentials.
-    pub credentials: CredentialOptions,
-}
+/// The variables of the user's folders and name.
+const USER_VARIABLES: [&str; 4] = ["XDG_CONFIG_HOME", "XDG_CACHE_HOME", "USER", "LOGNAME"];
 
 impl ClientOptions {
     /// The environment variables that the layers below the options read.
-    pub const VARIABLES: [&str; 34] = [
-        "HITHER_MAX_CONNECTIONS",
-        "HITHER_STORE",
-        "HITHER_STALENESS",
-        "HITHER_SOURCE_ADDRESS",
-        "HITHER_TRACE",
-        "XDG_CONFIG_HOME",
-        "XDG_CACHE_HOME",
-        "USER",
-        "LOGNAME",
-        "AWS_ENDPOINT_URL_S3",
-        "AWS_ENDPOINT_URL",
-        "AWS_REGION",
-        "AWS_DEFAULT_REGION",
-        "AWS_ACCESS_KEY_ID",
-        "AWS_SECRET_ACCESS_KEY",
-        "AWS_SESSION_TOKEN",
-        // Those of `AwsProfileSource::VARIABLES`.
-        "AWS_PROFILE",
-        "AWS_SHARED_CREDENTIALS_FILE",
-        "AWS_CONFIG_FILE",
-        "http_proxy",
-        "https_proxy",
-        "HTTPS_PROXY",
-        "all_proxy",
-        "ALL_PROXY",
-        "no_proxy",
-        "NO_PROXY",
-        // Those of `Environment::VARIABLES`, but for the two folders above.
-        "BEARER_TOKEN",
-        "BEARER_TOKEN_FILE",
-        "XDG_RUNTIME_DIR",
-        "X509_USER_PROXY",
-        "X509_USER_CERT",
-        "X509_USER_KEY",
-        "X509_CERT_DIR",
-        "NETRC",
-    ];
+    pub fn variables() -> impl Iterator<Item = &'static str> {
+        let options = Self::TABLE.iter().filter_map(|option| option.variable);
+        options
+            .chain(USER_VARIABLES)
+            .chain(credentials::S3_VARIABLES)
+            .chain(AwsProfileSource::VARIABLES)
+            .chain(proxies::VARIABLES)
+            .chain(Environment::VARIABLES)
+    }
 
-    /// The configuration of a client with these options.
+    /// The environment of this process's user, of which `read` returns the variables.
+    pub fn environment(read: impl Fn(&str) -> Option<String>) -> Environment {
+        let empty = Environment::new(rustix::process::geteuid().as_raw());
+        Self::variables().fold(empty, |known, name| match read(name) {
+            Some(value) => known.with(name, value),
+            None => known,
+        })
+    }
+
+    /// The option that has `name` in an interface, which `name_of` returns for each option.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] for values that make no sense.
-    pub fn into_config(self, environment: &Environment, file: ConfigFile) -> Result<ClientConfig> {
-        let Section {
-            max_connections,
-            store,
-            staleness,
-            disk_cache,
-            connect_timeout,
-            stall_timeout,
-            verify,
-            headers,
-            mirror,
-            proxy,
-            no_proxy,
-            source_address,
-            credentials: credential_section,
-        } = file.0;
-        let mut config = ClientConfig { cache: cache_config(), ..ClientConfig::default() };
-        let from_environment = variable(environment, "HITHER_MAX_CONNECTIONS");
-        let from_environment = from_environment.map(connection_count).transpose()?;
-        if let Some(max) = self.max_connections.or(from_environment).or(max_connections) {
-            if max == 0 {
-                let what = "max_connections is 0, expected at least 1 connection";
-                return Err(Error::new(ErrorKind::Invalid, what));
+    /// [`ErrorKind::Invalid`], with similar names, if there is none.
+    pub fn find(
+        name: &str,
+        name_of: fn(&ClientOption) -> Option<&'static str>,
+    ) -> Result<&'static ClientOption> {
+        Self::TABLE.iter().find(|option| name_of(option) == Some(name)).ok_or_else(|| {
+            let names = Self::TABLE.iter().filter_map(name_of);
+            let suggestion = Suggestion::similar_or_all(name, names);
+            let what = format!("there is no option {name:?}{suggestion}");
+            Error::new(ErrorKind::Invalid, what)
+        })
+    }
+
+    /// The options with the replicas of the file at `url` among the mirrors.
+    #[must_use]
+    pub fn for_file(mut self, url: &str) -> Self {
+        let elsewhere = std::mem::take(&mut self.replicas);
+        if !elsewhere.is_empty() {
+            self.mirrors.push(Mirror { prefix: url.to_owned(), elsewhere });
+        }
+        self
+    }
+
+    /// The configuration of a client with these options. A password that is missing is asked for
+    /// with `ask`, which gets the question, and kept.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] for values that make no sense, [`ErrorKind::Local`] for a
+    /// configuration file that cannot be read.
+    pub fn config(
+        &mut self,
+        environment: &Environment,
+        ask: impl FnOnce(&str) -> Result<Secret>,
+    ) -> Result<ClientConfig> {
+        let file = config_file::read(self.config.as_deref(), environment)?;
+        self.check_files()?;
+        let variables = Self::from_variables(environment)?;
+        if let (Some(user), None) = (&self.user, &self.password) {
+            self.password = Some(match variables.password.clone() {
+                Some(password) => password,
+                None => ask(&format!("Password of {user}: "))?,
+            });
+        }
+        self.clone().over(variables, environment, file)
+    }
+
+    /// The options that variables of the environment set.
+    fn from_variables(environment: &Environment) -> Result<Self> {
+        let mut options = Self::default();
+        for option in Self::TABLE {
+            if let Some(name) = option.variable
+                && let Some(text) = variable(environment, name)
+            {
+                let value = OptionValue::text(text);
+                option
+                    .read(&mut options, &value)
+                    .map_err(|expected| option.refused(name, &value, &expected))?;
             }
-            config.transport.max_connections = usize::from(max);
         }
-        if let Some(seconds) = self.connect_timeout.or(connect_timeout) {
-            config.transport.connect_timeout = timeout("connect_timeout", seconds)?;
+        Ok(options)
+    }
+
+    /// The configuration of these options over those of variables, which are over those of a file.
+    pub(crate) fn over(
+        self,
+        variables: Self,
+        environment: &Environment,
+        file: Self,
+    ) -> Result<ClientConfig> {
+        let mut config = ClientConfig { cache: cache_config(), ..ClientConfig::default() };
+        if let Some(bytes) = self.cache {
+            config.cache = CacheConfig::with_budget(bytes);
         }
-        if let Some(seconds) = self.stall_timeout.or(stall_timeout) {
-            let limit = timeout("stall_timeout", seconds)?;
+        config.decode_threads = self.decode_threads.unwrap_or_default();
+        if let Some(max) =
+            self.max_connections.or(variables.max_connections).or(file.max_connections)
+        {
+            config.transport.max_connections = usize::from(max.get());
+        }
+        if let Some(limit) = self.connect_timeout.or(file.connect_timeout) {
+            config.transport.connect_timeout = limit;
+        }
+        if let Some(limit) = self.stall_timeout.or(file.stall_timeout) {
             config.transport.no_progress_timeout = limit;
             config.transport.first_byte_timeout = limit * 2;
         }
-        let from_file = verify.as_deref().map(str::parse).transpose()?;
-        if let Some(verify) = self.verify.or(from_file) {
+        if let Some(verify) = self.verify.or(file.verify) {
             config.transport.verify = verify;
         }
-        for (name, value) in
-            headers.iter().chain(self.headers.iter().map(|(name, value)| (name, value)))
-        {
+        for (name, value) in file.headers.iter().chain(&self.headers) {
             config.transport.fields.add(name, value)?;
         }
-        for mirror in self.mirrors.into_iter().chain(mirror.into_iter().map(Mirror::from)) {
-            config.mirrors.add(mirror);
+        for mirror in self.mirrors.iter().chain(&file.mirrors) {
+            config.mirrors.add(mirror.clone());
         }
+        let option = self.proxy.as_deref();
         config.transport.proxies =
-            proxies(self.proxy.as_deref(), environment, proxy.as_deref(), no_proxy.as_deref())?;
-        config.transport.sources =
-            source_addresses(self.source_addresses, environment, &source_address)?;
+            proxies(option, environment, file.proxy.as_deref(), file.no_proxy.as_deref())?;
+        let sources = [&self, &variables, &file].map(|layer| &layer.source_addresses);
+        if let Some(sources) = sources.into_iter().find(|sources| !sources.is_empty()) {
+            config.transport.sources.clone_from(sources);
+        }
         #[cfg(feature = "s3")]
         {
-            let anonymous = self.credentials.anonymous;
-            config.s3 = s3::of_environment(environment, anonymous);
-            config.s3_profile = Some(s3::profile_of(environment, &config.s3, anonymous));
+            config.s3 = s3::of_environment(environment, self.anonymous);
+            config.s3_profile = Some(s3::profile_of(environment, &config.s3, self.anonymous));
         }
-        config.transport.credentials =
-            credentials(self.credentials, environment, credential_section)?;
         config.transport.tls.insecure = self.insecure;
         let login = variable(environment, "USER").or_else(|| variable(environment, "LOGNAME"));
         config.transport.login = login.unwrap_or_default().to_owned();
-        if !self.no_store {
-            let store = self.store.or_else(|| environment.path("HITHER_STORE")).or(store);
-            let default = || folder(environment, "XDG_CACHE_HOME", ".cache");
-            let store = store.or_else(|| default().map(|folder| folder.join("hither")));
-            config.store = store.filter(|path| !path.as_os_str().is_empty());
-        }
-        let from_file = disk_cache.as_deref().map(|text| named("disk_cache", byte_size(text)));
-        let bytes = self.disk_cache.or(from_file.transpose()?).filter(|bytes| *bytes > 0);
+        let bytes = self.disk_cache.or(file.disk_cache).filter(|bytes| *bytes > 0);
         config.disk_cache = bytes.map(|bytes| DiskCacheConfig { bytes });
-        let from_environment = variable(environment, "HITHER_STALENESS")
-            .map(|text| named("HITHER_STALENESS", duration(text)));
-        let from_file = staleness.as_deref().map(|text| named("staleness", duration(text)));
-        let staleness = from_environment.or(from_file).transpose()?;
-        config.staleness = self.staleness.or(staleness).unwrap_or_default();
-        config.trace = Self::trace_path(self.trace, environment);
+        let staleness = self.staleness.or(variables.staleness).or(file.staleness);
+        config.staleness = staleness.unwrap_or_default();
+        config.trace = self.trace_over(&variables);
+        if !self.no_store {
+            let default = || folder(environment, "XDG_CACHE_HOME", ".cache");
+            let default = || default().map(|folder| folder.join("hither"));
+            let named = [&self, &variables, &file].into_iter().find_map(|it| it.store.clone());
+            config.store = named.or_else(default).filter(|path| !path.as_os_str().is_empty());
+        }
+        config.transport.credentials = credentials(self, environment, file)?;
         Ok(config)
     }
 
-    /// The trace file that a client with the option `trace` writes, if any.
-    #[must_use]
-    pub fn trace_path(trace: Option<PathBuf>, environment: &Environment) -> Option<PathBuf> {
-        let path = trace.or_else(|| environment.path("HITHER_TRACE"))?;
+    /// The trace file that a client with these options writes, if any.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] for a variable whose value makes no sense.
+    pub fn trace_path(&self, environment: &Environment) -> Result<Option<PathBuf>> {
+        Ok(self.trace_over(&Self::from_variables(environment)?))
+    }
+
+    fn trace_over(&self, variables: &Self) -> Option<PathBuf> {
+        let path = self.trace.clone().or_else(|| variables.trace.clone())?;
         // One variable then serves many processes.
         let text = path.to_str().map(|text| text.replace("%p", &std::process::id().to_string()));
         Some(text.map_or(path, PathBuf::from))
@@ -199,102 +207,14 @@ pub(crate) fn folder(environment: &Environment, name: &str, below_home: &str) ->
     set.or_else(|| environment.path("HOME").map(|home| home.join(below_home)).and_then(absolute))
 }
 
-/// Names the setting whose value is wrong.
-fn named<T>(name: &str, parsed: std::result::Result<T, String>) -> Result<T> {
-    parsed.map_err(|why| Error::new(ErrorKind::Invalid, format!("{name}: {why}")))
-}
-
-/// The source addresses of the first layer that has any.
-fn source_addresses(
-    given: Vec<SourceAddress>,
-    environment: &Environment,
-    from_file: &[String],
-) -> Result<Vec<SourceAddress>> {
-    if !given.is_empty() {
-        return Ok(given);
-    }
-    match variable(environment, "HITHER_SOURCE_ADDRESS") {
-        Some(text) => text.split(',').map(str::parse).collect(),
-        None => from_file.iter().map(|text| text.parse()).collect(),
-    }
-}
-
-fn connection_count(text: &str) -> Result<u16> {
-    text.parse::<u16>().ok().filter(|count| *count > 0).ok_or_else(|| {
-        let what = format!("HITHER_MAX_CONNECTIONS is {text:?}, expected a number of connections");
-        Error::new(ErrorKind::Invalid, what)
-    })
-}
-
-fn timeout(name: &str, seconds: f64) -> Result<Duration> {
-    let limit = Duration::try_from_secs_f64(seconds).ok().filter(|limit| !limit.is_zero());
-    limit.ok_or_else(|| {
-        Error::new(ErrorKind::Invalid, format!("{name} is {seconds}, expected seconds"))
-    })
-}
-
-/// Reads a whole number of seconds, minutes, hours or days.
-///
-/// # Errors
-///
-/// A sentence about what was expected.
-pub fn duration(text: &str) -> std::result::Result<Duration, String> {
-    let units = [('s', 1), ('m', 60), ('h', 3_600), ('d', 86_400)];
-    scaled(text, &units).map(Duration::from_secs).ok_or_else(|| {
-        format!("{text:?} is not a duration: expected seconds, or as in 90s, 30m, 12h or 7d")
-    })
-}
-
-/// Reads a number of bytes, with k, M, G or T for powers of a thousand.
-///
-/// # Errors
-///
-/// A sentence about what was expected.
-pub fn byte_size(text: &str) -> std::result::Result<u64, String> {
-    let units = [
-        ('k', 1_000),
-        ('K', 1_000),
-        ('M', 1_000_000),
-        ('G', 1_000_000_000),
-        ('T', 1_000_000_000_000),
-    ];
-    scaled(text, &units)
-        .ok_or_else(|| format!("{text:?} is not a size: expected bytes, as in 500M or 20G"))
-}
-
-/// A whole number with one of these units or none.
-fn scaled(text: &str, units: &[(char, u64)]) -> Option<u64> {
-    let text = text.trim();
-    let unit = units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(*unit)?, *factor)));
-    let (digits, factor) = unit.unwrap_or((text, 1));
-    digits.parse::<u64>().ok()?.checked_mul(factor)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_are_whole_numbers_of_a_unit() {
-        for (text, seconds) in
-            [("0", 0), ("90", 90), ("90s", 90), ("30m", 1800), ("2h", 7200), ("1d", 86_400)]
-        {
-            assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
-        }
-        for wrong in ["", "h", "1.5h", "-1", "1w", "213503982334602d"] {
-            assert!(duration(wrong).is_err(), "{wrong:?}");
-        }
-    }
-
-    #[test]
-    fn sizes_count_in_powers_of_a_thousand() {
-        for (text, bytes) in [("0", 0), ("7", 7), ("2k", 2_000), ("500M", 500_000_000)] {
-            assert_eq!(byte_size(text), Ok(bytes), "{text}");
-        }
-        for wrong in ["", "G", "1.5G", "1MiB", "99999999T"] {
-            assert!(byte_size(wrong).is_err(), "{wrong:?}");
-        }
-    }
+    use crate::client::config_file::parse;
+    use hither_transport::PageChecksums;
+    use std::collections::BTreeSet;
+    use std::num::NonZeroU16;
+    use std::time::Duration;
 
     #[test]
     fn options_come_before_variables_and_variables_before_the_file() {
@@ -303,7 +223,8 @@ mod tests {
             let empty = Environment::new(1);
             let environment =
                 variables.iter().fold(empty, |known, (name, value)| known.with(name, *value));
-            options.into_config(&environment, ConfigFile::parse(file).unwrap()).unwrap()
+            let variables = ClientOptions::from_variables(&environment).unwrap();
+            options.over(variables, &environment, parse(file).unwrap()).unwrap()
         };
         let variables = [("HITHER_MAX_CONNECTIONS", "5"), ("HITHER_STORE", "/env")];
         let from_file = config(ClientOptions::default(), &[]);
@@ -314,17 +235,72 @@ mod tests {
         let from_environment = config(ClientOptions::default(), &variables);
         assert_eq!(from_environment.transport.max_connections, 5);
         assert_eq!(from_environment.store, Some("/env".into()));
-        let options =
-            ClientOptions { max_connections: Some(7), no_store: true, ..Default::default() };
+        let options = ClientOptions {
+            max_connections: NonZeroU16::new(7),
+            no_store: true,
+            ..Default::default()
+        };
         let from_options = config(options, &variables);
         assert_eq!(from_options.transport.max_connections, 7);
         assert_eq!(from_options.store, None);
     }
 
     #[test]
-    fn every_variable_of_credentials_is_listed() {
-        for name in Environment::VARIABLES {
-            assert!(ClientOptions::VARIABLES.contains(&name) || name == "HOME", "{name}");
+    fn every_interface_has_a_name_for_every_option() {
+        let without = |name_of: fn(&ClientOption) -> Option<&'static str>| -> Vec<_> {
+            let names: Vec<_> = ClientOptions::TABLE.iter().filter_map(name_of).collect();
+            assert_eq!(BTreeSet::from_iter(&names).len(), names.len(), "a name stands twice");
+            let absent = ClientOptions::TABLE.iter().filter(|it| name_of(it).is_none());
+            absent.map(|option| option.name).collect()
+        };
+        // Others see a command line; `--replica` stands for mirrors there, `--no-store` for a value
+        // of `store`.
+        let absent = ["cache", "decode_threads", "no_proxy", "mirrors", "token", "password"];
+        assert_eq!(without(|it| it.flag), absent);
+        assert_eq!(without(|it| it.python), ["no_store", "replicas", "no_proxy"]);
+        let absent = ["no_store", "decode_threads", "replicas", "no_proxy", "mirrors"];
+        assert_eq!(without(|it| it.c), absent);
+        for option in ClientOptions::TABLE {
+            assert!(option.meaning.ends_with('.'), "{option:?}");
+            assert!(!option.flag.is_some_and(|flag| flag.contains('_')), "{option:?}");
+            assert_eq!(option.flag.is_some(), !option.help.is_empty(), "{option:?}");
+            assert!(option.key.is_none() || !option.example.is_empty(), "{option:?}");
+        }
+    }
+
+    #[test]
+    fn variables_and_keys_refuse_what_an_option_refuses_with_the_same_sentence() {
+        let mut refused = BTreeSet::new();
+        for option in ClientOptions::TABLE {
+            if option.shape == OptionShape::Repeated {
+                continue;
+            }
+            for text in ["?", "0", "1025", "-1", "1e9", "maybe", "100000000T"] {
+                let sentence = option.read(&mut ClientOptions::default(), &OptionValue::text(text));
+                let variable = option.variable.map(|name| {
+                    ClientOptions::from_variables(&Environment::new(1).with(name, text)).map(drop)
+                });
+                let key = option.key.map(|key| {
+                    parse(&match key.split_once('.') {
+                        Some((table, key)) => format!("[{table}]\n{key} = {text:?}"),
+                        None => format!("{key} = {text:?}"),
+                    })
+                    .map(drop)
+                });
+                for found in [variable, key].into_iter().flatten() {
+                    match (&sentence, found) {
+                        (Ok(()), found) => found.unwrap(),
+                        (Err(sentence), found) => {
+                            let error = found.unwrap_err().to_string();
+                            assert!(error.ends_with(sentence), "{error}: {sentence}");
+                            refused.insert(option.name);
+                        }
+                    }
+                }
+            }
+        }
+        for name in ["max_connections", "staleness", "disk_cache", "stall_timeout", "verify"] {
+            assert!(refused.contains(name), "{name}: {refused:?}");
         }
     }
 }

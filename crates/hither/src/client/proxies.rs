@@ -5,6 +5,11 @@ use hither_auth::Environment;
 use hither_core::error::Result;
 use hither_transport::Proxies;
 
+/// The variables that name proxies. `HTTP_PROXY` is not read: below a web server, a request can set
+/// it.
+pub(crate) const VARIABLES: [&str; 7] =
+    ["http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"];
+
 /// The proxies that a client uses.
 pub(crate) fn proxies(
     option: Option<&str>,
@@ -20,7 +25,6 @@ pub(crate) fn proxies(
         // For all servers; the empty string means no proxy at all.
         return Proxies::new(None, None, option, direct);
     }
-    // `HTTP_PROXY` is not read: below a web server, a request can set it.
     let http = variable(environment, "http_proxy");
     let https = lower_or_upper("https_proxy", "HTTPS_PROXY");
     let all = lower_or_upper("all_proxy", "ALL_PROXY").or(file);

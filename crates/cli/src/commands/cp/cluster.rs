@@ -30,8 +30,9 @@ pub(crate) fn run(request: &Copy, common: &GlobalArgs) -> CommandError {
     let mut command = Command::new(&python);
     command.args(["-c", PROGRAM]).args(request.filter.patterns());
     command.args(request.cluster.iter().map(|cluster| format!("--cluster={cluster}")));
-    command.args(common.max_connections.map(|most| format!("--max-connections={most}")));
-    command.args(common.source_address.iter().map(|it| format!("--source-address={it}")));
+    let options = &common.client.options;
+    command.args(options.max_connections.map(|most| format!("--max-connections={most}")));
+    command.args(options.source_addresses.iter().map(|it| format!("--source-address={it}")));
     command.args(request.limits.rate_now().map(|rate| format!("--bandwidth={rate}")));
     command.args(request.third_party.map(|mode| match mode {
         ThirdParty::Auto => "--third-party=auto",

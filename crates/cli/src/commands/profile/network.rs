@@ -11,12 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub(super) fn run(request: &Network, common: &GlobalArgs) -> Result<(), CommandError> {
-    if !common.replica.is_empty() {
+    if !common.client.options.replicas.is_empty() {
         return Err(CommandError::usage("--replica: the path to one server is measured"));
     }
-    // What other runs have learned would change what is measured.
-    let alone = GlobalArgs { store: None, no_store: true, trace: None, ..common.clone() };
-    let client = client(&alone, &request.url)?;
+    let client = client(&common.without_store(), &request.url)?;
     let stopped = Arc::new(AtomicBool::new(false));
     let stopper = Arc::clone(&stopped);
     interrupt::handle(move || stopper.store(true, Ordering::Relaxed));

@@ -6,12 +6,13 @@ use crate::commands::serve::{print_metrics, run_until_stopped};
 use crate::environment::client_config;
 use crate::exit::CommandError;
 use crate::output::print;
-use hither::{Client, ClientOptions, CredentialOptions, MonotonicClock};
+use hither::{Client, ClientOptions, MonotonicClock};
 use hither_federate::{Endpoint, EndpointCredentials, Federation, FederationConfig};
 use hither_server::{Backend, RelayEgress, Server};
 use serde_json::json;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// The clients of a federation, one for each set of credentials. They live as long as it does.
 #[derive(Default)]
@@ -65,7 +66,7 @@ pub(in crate::commands) fn run(
 
 /// Options from the command line first, then the configuration file, then the defaults.
 fn read_config(request: &Federate, common: &GlobalArgs) -> Result<FederationConfig, CommandError> {
-    let Some(path) = &common.config else {
+    let Some(path) = &common.client.options.config else {
         return Err(CommandError::usage("name the configuration of the federation: --config FILE"));
     };
     let text = std::fs::read_to_string(path)
@@ -96,8 +97,8 @@ fn open_endpoints(
         let place = |key: &str| format!("endpoints: {}: {key}", settings.name);
         if !clients.by_credentials.contains_key(&settings.credentials) {
             let options = client_options(config, common, &settings.credentials);
-            let mut client_config = client_config(options, None)
-                .map_err(|error| error.context(place("credentials")))?;
+            let mut client_config =
+                client_config(options).map_err(|error| error.context(place("credentials")))?;
             client_config.transport.wait_for_refusing = false;
             client_config.transport.gate = Some(Arc::<RelayEgress>::clone(&clients.egress));
             let client = Client::new(client_config)?;
@@ -121,22 +122,20 @@ fn client_options(
     credentials: &EndpointCredentials,
 ) -> ClientOptions {
     let options = common.options("");
-    let deadline = config.federation.deadline_seconds;
+    let deadline = Duration::from_secs_f64(config.federation.deadline_seconds);
     let own = credentials.clone();
-    let usual = options.credentials;
     ClientOptions {
         no_store: true,
+        // It is that of the federation.
+        config: None,
         connect_timeout: options.connect_timeout.or(Some(deadline)),
-        credentials: CredentialOptions {
-            token_file: own.token_file.or(usual.token_file),
-            cert: own.cert.or(usual.cert),
-            key: own.key.or(usual.key),
-            proxy_cert: own.proxy_cert.or(usual.proxy_cert),
-            ca: own.ca.or(usual.ca),
-            ca_dir: own.ca_dir.or(usual.ca_dir),
-            anonymous: own.anonymous || usual.anonymous,
-            ..usual
-        },
+        token_file: own.token_file.or(options.token_file),
+        cert: own.cert.or(options.cert),
+        key: own.key.or(options.key),
+        proxy_cert: own.proxy_cert.or(options.proxy_cert),
+        ca: own.ca.or(options.ca),
+        ca_dir: own.ca_dir.or(options.ca_dir),
+        anonymous: own.anonymous || options.anonymous,
         ..options
     }
 }

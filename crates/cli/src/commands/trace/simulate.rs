@@ -72,9 +72,7 @@ fn measured(
     common: &GlobalArgs,
     stop: &AtomicBool,
 ) -> Result<(Link, Duration), CommandError> {
-    // What other runs have learned would change what is measured.
-    let alone = GlobalArgs { store: None, no_store: true, trace: None, ..common.clone() };
-    let client = client(&alone, url)?;
+    let client = client(&common.without_store(), url)?;
     let goes_on = |_, _| !stop.load(Ordering::Relaxed);
     let profile =
         client.block_on(client.profile_path(url, PROFILE_TIME, PROFILE_BYTES, goes_on))?;

@@ -3,7 +3,8 @@
 //! The terminal does not show the keys, and delivers each as it is pressed, Ctrl-C included: if a
 //! signal ended the command during the prompt, the user's shell would show no keys any more.
 
-use hither::{Error, ErrorKind, Secret};
+use hither_auth::Secret;
+use hither_core::error::{Error, ErrorKind, Result};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -35,8 +36,13 @@ impl Drop for Silent<'_> {
     }
 }
 
-/// Prints `question` and reads the password.
-pub(crate) fn ask_password(question: &str) -> Result<Secret, Error> {
+/// Prints `question` on the terminal of the process, and reads the password from there.
+///
+/// # Errors
+///
+/// [`ErrorKind::Invalid`] if there is no terminal or no password, [`ErrorKind::Local`] if the
+/// terminal fails.
+pub fn ask_password(question: &str) -> Result<Secret> {
     let missing = |what| Error::new(ErrorKind::Invalid, what);
     let terminal = File::options().read(true).write(true).open("/dev/tty").map_err(|_| {
         missing("no terminal to ask for the password: set HITHER_PASSWORD, or `password` in Python")
