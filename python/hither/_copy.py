@@ -13,49 +13,64 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import TypeAlias
 
+    from typing_extensions import Unpack
+
     from hither._client import Client, UrlOrPath
     from hither._core import Job
 
     ProgressCallback: TypeAlias = Callable[["CopyProgress"], object]
     CompareBy: TypeAlias = Literal["time", "size", "checksum"]
 
-    class CopyOptions(TypedDict, total=False):
-        """Options of :func:`copy`."""
-
-        replicas: Sequence[UrlOrPath]
-        recursive: bool
-        existing: Literal["replace", "keep", "update", "refuse"]
-        checksum: str | None
-        include: Sequence[str]
-        exclude: Sequence[str]
-        filters: Sequence[str]
-        files: Sequence[str] | None
-        bandwidth: str | None
-        transfers: int | None
-        retry: int
-        progress: ProgressCallback | None
-
 
 _Summary = TypeVar("_Summary")
 
 _TICK_SECONDS = 0.1
-_DEFAULTS: dict[str, Any] = {
-    "recursive": False,
-    "existing": "replace",
-    "checksum": None,
-    "include": (),
-    "exclude": (),
-    "filters": (),
-    "files": None,
-    "bandwidth": None,
-    "transfers": None,
-    "retry": 1,
-    "compare": "time",
-    "delete": False,
-    "max_delete": 1_000_000,
-    "dry_run": False,
-    "one_way": False,
-}
+
+
+class FilterOptions(TypedDict, total=False):
+    """Options of :func:`copy`, :func:`sync` and :func:`check`."""
+
+    include: Sequence[str]
+    exclude: Sequence[str]
+    filters: Sequence[str]
+    files: Sequence[str] | None
+    progress: ProgressCallback | None
+
+
+class TransferOptions(FilterOptions, total=False):
+    """Options of :func:`copy` and :func:`sync`."""
+
+    checksum: str | None
+    bandwidth: str | None
+    transfers: int | None
+    retry: int
+
+
+class CopyOptions(TransferOptions, total=False):
+    """Options of :func:`copy`."""
+
+    replicas: Sequence[UrlOrPath]
+    recursive: bool
+    existing: Literal["replace", "keep", "update", "refuse"]
+
+
+class SyncOptions(TransferOptions, total=False):
+    """Options of :func:`sync`."""
+
+    delete: bool
+    max_delete: int
+    dry_run: bool
+    compare: CompareBy
+
+
+class CheckOptions(FilterOptions, total=False):
+    """Options of :func:`check`."""
+
+    compare: CompareBy
+    one_way: bool
+
+
+_NAMES = {name for kind in (CopyOptions, SyncOptions, CheckOptions) for name in kind.__annotations__}
 
 
 @dataclass(frozen=True)
@@ -147,19 +162,8 @@ def copy(
     source: UrlOrPath | Sequence[UrlOrPath],
     destination: UrlOrPath,
     *,
-    replicas: Sequence[UrlOrPath] = (),
-    recursive: bool = False,
-    existing: Literal["replace", "keep", "update", "refuse"] = "replace",
-    checksum: str | None = None,
-    include: Sequence[str] = (),
-    exclude: Sequence[str] = (),
-    filters: Sequence[str] = (),
-    files: Sequence[str] | None = None,
-    bandwidth: str | None = None,
-    transfers: int | None = None,
-    retry: int = 1,
-    progress: ProgressCallback | None = None,
     client: Client | None = None,
+    **options: Unpack[CopyOptions],
 ) -> CopySummary:
     """Copy files and directories between servers and this machine, as the command ``hither cp``.
 
@@ -177,8 +181,8 @@ def copy(
     recursive
         Copy directories with their contents.
     existing
-        What to do with targets that exist: replace them when the new file is whole, keep them,
-        replace them if they are older or of another size (``"update"``), or fail.
+        What to do with targets that exist: ``"replace"`` them when the new file is whole (default),
+        ``"keep"`` them, ``"update"`` them if they are older or of another size, or ``"refuse"``.
     checksum
         ``"adler32"``, ``"crc32c"``, ``"md5"``, ``"sha256"`` or ``"none"``, or ``"ALGORITHM:VALUE"``
         of a single file; by default what the server has.
@@ -190,7 +194,7 @@ def copy(
     transfers
         Most files at a time.
     retry
-        Attempts for each file.
+        Attempts for each file; 1 by default.
     progress
         Function to call ten times a second, in this thread, and at the end. What it raises cancels
         the copy.
@@ -211,27 +215,15 @@ def copy(
     1
 
     """
-    options = _options(locals())
-    return _copy(source, replicas, destination, options, client).wait(progress)
+    return _copy(source, destination, client, options).wait(options.get("progress"))
 
 
 async def copy_async(
     source: UrlOrPath | Sequence[UrlOrPath],
     destination: UrlOrPath,
     *,
-    replicas: Sequence[UrlOrPath] = (),
-    recursive: bool = False,
-    existing: Literal["replace", "keep", "update", "refuse"] = "replace",
-    checksum: str | None = None,
-    include: Sequence[str] = (),
-    exclude: Sequence[str] = (),
-    filters: Sequence[str] = (),
-    files: Sequence[str] | None = None,
-    bandwidth: str | None = None,
-    transfers: int | None = None,
-    retry: int = 1,
-    progress: ProgressCallback | None = None,
     client: Client | None = None,
+    **options: Unpack[CopyOptions],
 ) -> CopySummary:
     """Async version of :func:`copy`; cancelling it stops the copy.
 
@@ -243,28 +235,15 @@ async def copy_async(
     1
 
     """
-    options = _options(locals())
-    return await _copy(source, replicas, destination, options, client).wait_async(progress)
+    return await _copy(source, destination, client, options).wait_async(options.get("progress"))
 
 
 def sync(
     source: UrlOrPath,
     destination: UrlOrPath,
     *,
-    delete: bool = False,
-    max_delete: int = 1_000_000,
-    dry_run: bool = False,
-    compare: CompareBy = "time",
-    checksum: str | None = None,
-    include: Sequence[str] = (),
-    exclude: Sequence[str] = (),
-    filters: Sequence[str] = (),
-    files: Sequence[str] | None = None,
-    bandwidth: str | None = None,
-    transfers: int | None = None,
-    retry: int = 1,
-    progress: ProgressCallback | None = None,
     client: Client | None = None,
+    **options: Unpack[SyncOptions],
 ) -> CopySummary:
     """Make the directory ``destination`` equal to the directory ``source``, as ``hither sync``.
 
@@ -276,12 +255,12 @@ def sync(
         Delete what only the destination has, after all copies; never after an incomplete listing
         or a failure.
     max_delete
-        Delete nothing if it would be more names.
+        Delete nothing if it would be more names; 1,000,000 by default.
     dry_run
         Only count what would be done.
     compare
-        How files of the same size are compared: by time of last change, by size alone, or by the
-        checksum of their contents.
+        How files of the same size are compared: by ``"time"`` of last change (default), by
+        ``"size"`` alone, or by the ``"checksum"`` of their contents.
     checksum, include, exclude, filters, files, bandwidth, transfers, retry, progress, client
         As of :func:`copy`.
 
@@ -303,28 +282,15 @@ def sync(
     1
 
     """
-    options = _options(locals())
-    return _sync(source, destination, options, client).wait(progress)
+    return _sync(source, destination, client, options).wait(options.get("progress"))
 
 
 async def sync_async(
     source: UrlOrPath,
     destination: UrlOrPath,
     *,
-    delete: bool = False,
-    max_delete: int = 1_000_000,
-    dry_run: bool = False,
-    compare: CompareBy = "time",
-    checksum: str | None = None,
-    include: Sequence[str] = (),
-    exclude: Sequence[str] = (),
-    filters: Sequence[str] = (),
-    files: Sequence[str] | None = None,
-    bandwidth: str | None = None,
-    transfers: int | None = None,
-    retry: int = 1,
-    progress: ProgressCallback | None = None,
     client: Client | None = None,
+    **options: Unpack[SyncOptions],
 ) -> CopySummary:
     """Async version of :func:`sync`; cancelling it stops the sync, and no deletion begins.
 
@@ -338,22 +304,15 @@ async def sync_async(
     []
 
     """
-    options = _options(locals())
-    return await _sync(source, destination, options, client).wait_async(progress)
+    return await _sync(source, destination, client, options).wait_async(options.get("progress"))
 
 
 def check(
     source: UrlOrPath,
     destination: UrlOrPath,
     *,
-    compare: CompareBy = "time",
-    one_way: bool = False,
-    include: Sequence[str] = (),
-    exclude: Sequence[str] = (),
-    filters: Sequence[str] = (),
-    files: Sequence[str] | None = None,
-    progress: ProgressCallback | None = None,
     client: Client | None = None,
+    **options: Unpack[CheckOptions],
 ) -> CheckSummary:
     """Compare two directories, as ``hither check``.
 
@@ -362,8 +321,8 @@ def check(
     source, destination
         URLs or paths of directories.
     compare
-        How files of the same size are compared: by time of last change, by size alone, or by the
-        checksum of their contents.
+        How files of the same size are compared: by ``"time"`` of last change (default), by
+        ``"size"`` alone, or by the ``"checksum"`` of their contents.
     one_way
         Accept files that only the destination has.
     include, exclude, filters, files, progress, client
@@ -387,22 +346,15 @@ def check(
     {'a.txt': 'only_in_source'}
 
     """
-    options = _options(locals())
-    return _check(source, destination, options, client).wait(progress)
+    return _check(source, destination, client, options).wait(options.get("progress"))
 
 
 async def check_async(
     source: UrlOrPath,
     destination: UrlOrPath,
     *,
-    compare: CompareBy = "time",
-    one_way: bool = False,
-    include: Sequence[str] = (),
-    exclude: Sequence[str] = (),
-    filters: Sequence[str] = (),
-    files: Sequence[str] | None = None,
-    progress: ProgressCallback | None = None,
     client: Client | None = None,
+    **options: Unpack[CheckOptions],
 ) -> CheckSummary:
     """Async version of :func:`check`.
 
@@ -416,8 +368,7 @@ async def check_async(
     {}
 
     """
-    options = _options(locals())
-    return await _check(source, destination, options, client).wait_async(progress)
+    return await _check(source, destination, client, options).wait_async(options.get("progress"))
 
 
 class _Task(Generic[_Summary]):
@@ -456,22 +407,24 @@ async def _awaited(job: Job[dict[str, Any]]) -> dict[str, Any]:
     return await job
 
 
-def _options(given: Mapping[str, Any]) -> dict[str, Any]:
-    options = {**_DEFAULTS, **{key: value for key, value in given.items() if key in _DEFAULTS}}
-    for key in ("include", "exclude", "filters"):
-        if isinstance(options[key], str):
-            message = f"{key} is a string, expected a list of patterns"
+def _given(options: Mapping[str, Any], kind: type) -> dict[str, Any]:
+    """Return all options, None for those that are not given."""
+    for name in options:
+        if name not in kind.__annotations__:
+            message = f"there is no option {name!r}{_core.suggestion(name, list(kind.__annotations__))}"
             raise TypeError(message)
-    return options
+    for name in ("include", "exclude", "filters"):
+        if isinstance(options.get(name), str):
+            message = f"{name} is a string, expected a list of patterns"
+            raise TypeError(message)
+    return {name: options.get(name) for name in _NAMES}
 
 
 def _copy(
-    source: UrlOrPath | Sequence[UrlOrPath],
-    replicas: Sequence[UrlOrPath],
-    destination: UrlOrPath,
-    options: dict[str, Any],
-    client: Client | None,
+    source: UrlOrPath | Sequence[UrlOrPath], destination: UrlOrPath, client: Client | None, options: CopyOptions
 ) -> _Task[CopySummary]:
+    given = _given(options, CopyOptions)
+    replicas = options.get("replicas", ())
     if isinstance(replicas, (str, os.PathLike)):
         message = "replicas is one URL, expected a list of URLs"
         raise TypeError(message)
@@ -479,24 +432,23 @@ def _copy(
     progress = _core.CopyProgress()
     core = (client or default_client())._core  # noqa: SLF001
     names, others = ([os.fspath(it) for it in urls] for urls in (sources, replicas))
-    job = core.copy(names, others, os.fspath(destination), options, progress)
+    job = core.copy(names, others, os.fspath(destination), given, progress)
     return _Task(job, progress, CopySummary)
 
 
-def _sync(
-    source: UrlOrPath, destination: UrlOrPath, options: dict[str, Any], client: Client | None
-) -> _Task[CopySummary]:
+def _sync(source: UrlOrPath, destination: UrlOrPath, client: Client | None, options: SyncOptions) -> _Task[CopySummary]:
     progress = _core.CopyProgress()
     core = (client or default_client())._core  # noqa: SLF001
-    return _Task(core.sync(os.fspath(source), os.fspath(destination), options, progress), progress, CopySummary)
+    job = core.sync(os.fspath(source), os.fspath(destination), _given(options, SyncOptions), progress)
+    return _Task(job, progress, CopySummary)
 
 
 def _check(
-    source: UrlOrPath, destination: UrlOrPath, options: dict[str, Any], client: Client | None
+    source: UrlOrPath, destination: UrlOrPath, client: Client | None, options: CheckOptions
 ) -> _Task[CheckSummary]:
     progress = _core.CopyProgress()
     core = (client or default_client())._core  # noqa: SLF001
-    job = core.check(os.fspath(source), os.fspath(destination), options, progress)
+    job = core.check(os.fspath(source), os.fspath(destination), _given(options, CheckOptions), progress)
     return _Task(job, progress, _check_summary)
 
 

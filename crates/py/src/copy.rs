@@ -8,38 +8,40 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::Arc;
 
-/// Options that the package passes as a mapping with these keys.
+/// Options that the package passes as a mapping with these keys; None stands for the default.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct PyCopyOptions {
-    recursive: bool,
-    existing: String,
+    recursive: Option<bool>,
+    existing: Option<String>,
     checksum: Option<String>,
-    include: Vec<String>,
-    exclude: Vec<String>,
-    filters: Vec<String>,
+    include: Option<Vec<String>>,
+    exclude: Option<Vec<String>>,
+    filters: Option<Vec<String>>,
     files: Option<Vec<String>>,
     bandwidth: Option<String>,
     transfers: Option<usize>,
-    retry: u32,
-    compare: String,
-    delete: bool,
-    max_delete: usize,
-    dry_run: bool,
-    one_way: bool,
+    retry: Option<u32>,
+    compare: Option<String>,
+    delete: Option<bool>,
+    max_delete: Option<usize>,
+    dry_run: Option<bool>,
+    one_way: Option<bool>,
 }
 
 impl PyCopyOptions {
     /// The options of a copy by `client`.
     pub(crate) fn copy(&self, client: &hither::Client) -> Result<CopyOptions, Error> {
         let mut options = client.copy_options();
-        options.recursive = self.recursive;
-        options.existing = match &*self.existing {
-            "replace" => OverwritePolicy::Replace,
-            "keep" => OverwritePolicy::Keep,
-            "update" => OverwritePolicy::Update,
-            "refuse" => OverwritePolicy::Refuse,
-            other => return Err(unknown("existing", other, "replace, keep, update or refuse")),
+        options.recursive = self.recursive.unwrap_or_default();
+        options.existing = match self.existing.as_deref() {
+            None | Some("replace") => OverwritePolicy::Replace,
+            Some("keep") => OverwritePolicy::Keep,
+            Some("update") => OverwritePolicy::Update,
+            Some("refuse") => OverwritePolicy::Refuse,
+            Some(other) => {
+                return Err(unknown("existing", other, "replace, keep, update or refuse"));
+            }
         };
         options.verify = match self.checksum.as_deref() {
             None => Verify::Automatic,
@@ -48,39 +50,40 @@ impl PyCopyOptions {
             Some(text) => Verify::Algorithm(text.parse()?),
         };
         options.filter = Arc::new(Filter::new(&FilterOptions {
-            include: self.include.clone(),
-            exclude: self.exclude.clone(),
-            rules: self.filters.clone(),
+            include: self.include.clone().unwrap_or_default(),
+            exclude: self.exclude.clone().unwrap_or_default(),
+            rules: self.filters.clone().unwrap_or_default(),
             files: self.files.clone(),
         })?);
         let timetable = self.bandwidth.as_deref().map(str::parse).transpose();
         let timetable = timetable.map_err(|why: String| Error::new(ErrorKind::Invalid, why))?;
         options.bandwidth = timetable.map(hither::bandwidth_limiter);
         options.transfers = self.transfers;
-        options.attempts = self.retry;
+        options.attempts = self.retry.unwrap_or(options.attempts);
         Ok(options)
     }
 
     pub(crate) fn sync(&self, client: &hither::Client) -> Result<SyncOptions, Error> {
         let mut options = SyncOptions::default();
         options.by = self.by()?;
-        options.delete = self.delete;
-        options.max_delete = self.max_delete;
-        options.dry_run = self.dry_run;
+        options.delete = self.delete.unwrap_or_default();
+        options.max_delete = self.max_delete.unwrap_or(options.max_delete);
+        options.dry_run = self.dry_run.unwrap_or_default();
         options.copy = self.copy(client)?;
         Ok(options)
     }
 
     pub(crate) fn check(&self, client: &hither::Client) -> Result<CheckOptions, Error> {
-        Ok(CheckOptions { by: self.by()?, one_way: self.one_way, copy: self.copy(client)? })
+        let one_way = self.one_way.unwrap_or_default();
+        Ok(CheckOptions { by: self.by()?, one_way, copy: self.copy(client)? })
     }
 
     fn by(&self) -> Result<CompareBy, Error> {
-        match &*self.compare {
-            "time" => Ok(CompareBy::Time),
-            "size" => Ok(CompareBy::Size),
-            "checksum" => Ok(CompareBy::Checksum),
-            other => Err(unknown("compare", other, "time, size or checksum")),
+        match self.compare.as_deref() {
+            None | Some("time") => Ok(CompareBy::Time),
+            Some("size") => Ok(CompareBy::Size),
+            Some("checksum") => Ok(CompareBy::Checksum),
+            Some(other) => Err(unknown("compare", other, "time, size or checksum")),
         }
     }
 }
