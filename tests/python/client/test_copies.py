@@ -106,7 +106,7 @@ def test_failures_and_wrong_options_raise(site, client, tmp_path):
 
 @pytest.mark.parametrize("call", [hither.copy, hither.sync, hither.check])
 def test_an_unknown_option_is_a_type_error_that_suggests(call, tmp_path):
-    with pytest.raises(TypeError, match=r"there is no option 'exclud'; did you mean `exclude`"):
-        call(tmp_path, tmp_path / "copy", exclud=["*"])
+    with pytest.raises(TypeError, match=r"there is no option 'excludes'; did you mean `exclude`"):
+        call(tmp_path, tmp_path / "copy", excludes=["*"])
     with pytest.raises(TypeError, match="there is no option 'one_sided'"):
         call(tmp_path, tmp_path / "copy", one_sided=True)
