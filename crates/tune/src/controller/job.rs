@@ -85,7 +85,7 @@ pub struct JobTotals {
     pub has_small_files: bool,
 }
 
-/// Options of a [`ConcurrencyController`].
+/// Options of a [`ConcurrencyController`](super::ConcurrencyController).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ControllerOptions {
     /// Most workers.
