@@ -41,6 +41,9 @@ use std::time::Duration;
 use tracing::debug;
 use tuners::{TunedPath, TunerStart, WorkerSample};
 
+/// Target of the log: that of the copies whose concurrency is controlled, so that one filter shows
+/// all that a copy decides.
+const LOG_TARGET: &str = "hither_transfer";
 /// Interval at which samples are taken.
 pub const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
 /// The fewest workers: one is busy while the other waits.
@@ -336,7 +339,7 @@ impl<J: ControlledJob> ConcurrencyController<J> {
         }
         let before = self.workers.load(Ordering::Acquire);
         if workers < before {
-            debug!(workers, before, is_shared, "workers parked");
+            debug!(target: LOG_TARGET, workers, before, is_shared, "workers parked");
             self.workers.store(workers, Ordering::Release);
             if *is_shared {
                 self.job.take_back(workers);
@@ -350,7 +353,7 @@ impl<J: ControlledJob> ConcurrencyController<J> {
         let before = self.workers.fetch_max(wanted, Ordering::AcqRel);
         if wanted > before {
             let name = source.map(Source::name);
-            debug!(workers = wanted, before, source = name, "workers added");
+            debug!(target: LOG_TARGET, workers = wanted, before, source = name, "workers added");
             if let Some(source) = source {
                 source.preconnect(wanted.min(source.max_connections()));
             }

@@ -58,7 +58,7 @@ def test_a_query_takes_more_connections_where_each_is_limited(hither, limited, t
 def test_an_interrupted_copy_shows_its_decisions(limited):
     url = limited.put("file", os.urandom(SIZE))
     command = [HITHER, "cp", "--no-store", "--explain-tuning", url, "/dev/null"]
-    environment = {**os.environ, "HITHER_LOG": "hither_tune=debug"}
+    environment = {**os.environ, "HITHER_LOG": "hither_transfer=debug"}
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as copying:
         # The first decision is recorded when the second one is carried out.
         for awaited in ("tuning begins", "workers added", "workers added"):

@@ -1,5 +1,6 @@
 //! The tuners of a job: one of its workers or uploads, and one of its small files at a time.
 
+use super::LOG_TARGET;
 use super::job::{JobTotals, TuningMemory};
 use crate::tuner::{
     Observation, PathSignal, StageTimes, TunedKnob, Tuner, TunerLimits, TuningDecision,
@@ -64,7 +65,7 @@ impl TunerStart<'_> {
         let least = limits.min.min(limits.max);
         let first = known.map_or(rule, |known| known.clamp(least, limits.max));
         let now = path.now(job_time);
-        debug!(key, rule, known, "tuning begins");
+        debug!(target: LOG_TARGET, key, rule, known, "tuning begins");
         let tuner = Tuner::new(knob, first, limits, done, now);
         let stages = StageTimes::default();
         RunningTuner { path, knob, tuner, rule, key, began: now, sampled: now, stages }
