@@ -304,7 +304,7 @@ impl EndpointSettings {
         let place = |key: &str| format!("endpoints: {}: {key}", self.name);
         if !self.url.contains("://") {
             return Err(invalid(format!(
-                "{} has no scheme, expected a URL such as https://dav.example/data",
+                "{}: the text has no scheme, expected a URL such as https://dav.example/data",
                 place("url")
             )));
         }
@@ -431,7 +431,7 @@ mod tests {
                 format!("{ENDPOINT}prefixes = [{{ path = 'b' }}]"),
                 "endpoints: a: prefixes: path is \"b\"",
             ),
-            (ENDPOINT.replace("http://", ""), "endpoints: a: url has no scheme"),
+            (ENDPOINT.replace("http://", ""), "endpoints: a: url: the text has no scheme"),
             (
                 format!("{ENDPOINT}redirects = ['https://u:p@h/x']"),
                 "endpoints: a: redirects: a URL has",
