@@ -26,6 +26,7 @@ __all__ = [
     "run_command",
     "shutdown",
     "suggestion",
+    "validators_differ",
 ]
 
 __version__: Final[str]
@@ -269,6 +270,9 @@ def redact_url(url: str) -> str:
 
 def suggestion(wanted: str, names: Sequence[str]) -> str:
     """Return the end of an error for an unknown name: similar names, or all if they are few."""
+
+def validators_differ(one: str, other: str) -> bool:
+    """Return whether two entity tags or dates are of different versions of a file."""
 
 def run_command(arguments: Sequence[str]) -> int:
     """Run the command with these arguments, the first being its name; return its exit code."""

@@ -41,7 +41,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.end_headers()
                 return
         self.send_response(status)
-        self.send_header("ETag", site.tag)
+        if site.tag is None:
+            self.send_header("Last-Modified", "Sun, 22 Nov 2026 10:00:00 GMT")
+        else:
+            self.send_header("ETag", site.tag)
         self.send_header("Accept-Ranges", "bytes")
         self.send_header("Content-Length", str(stop - start))
         if status == 206:

@@ -67,6 +67,12 @@ pub(crate) fn redact_url(url: &str) -> String {
     hither_transport::redact_url(url)
 }
 
+/// True if two entity tags or dates are of different versions of a file.
+#[pyfunction]
+pub(crate) fn validators_differ(one: &str, other: &str) -> bool {
+    hither_core::validators_differ(one, other)
+}
+
 /// True for a missing tree or branch, false for a missing file.
 fn is_missing_key(error: &Error) -> bool {
     let cause = error.source().and_then(|cause| cause.downcast_ref::<FormatError>());

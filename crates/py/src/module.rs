@@ -5,7 +5,7 @@ use crate::client::Client;
 use crate::column::{Column, Strings};
 use crate::copy::CopyProgress;
 use crate::entry::Entry;
-use crate::error::{redact_url, suggestion};
+use crate::error::{redact_url, suggestion, validators_differ};
 use crate::file::{File, FileStat, Hint};
 use crate::job::Job;
 use crate::options::client_option_table;
@@ -38,5 +38,6 @@ pub fn add_items(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(redact_url, module)?)?;
     module.add_function(wrap_pyfunction!(shutdown, module)?)?;
     module.add_function(wrap_pyfunction!(suggestion, module)?)?;
+    module.add_function(wrap_pyfunction!(validators_differ, module)?)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import opcode
+import operator
 import re
 import sys
 import tempfile
@@ -12,7 +13,7 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hither._core import redact_url
+from hither._core import redact_url, validators_differ
 from hither._file import RemoteFile
 from hither.exceptions import ChangedError, InvalidError
 
@@ -42,9 +43,12 @@ class ObservedStat:
 
 def is_other_version(one: Entry | ObservedStat | FileStat, other: Entry | ObservedStat | FileStat) -> bool:
     """Return whether sizes, versions or times of two stats differ, of those that both have."""
-    fields = ("size", "validator", "modified")
-    values = [(getattr(one, field, None), getattr(other, field, None)) for field in fields]
-    return any(a is not None and b is not None and a != b for a, b in values)
+
+    def differ(field: str, are_different: Callable[[Any, Any], bool]) -> bool:
+        a, b = getattr(one, field, None), getattr(other, field, None)
+        return a is not None and b is not None and are_different(a, b)
+
+    return differ("size", operator.ne) or differ("modified", operator.ne) or differ("validator", validators_differ)
 
 
 class FsspecFile(RemoteFile):
@@ -85,9 +89,11 @@ class FsspecFile(RemoteFile):
             return
         self.fs.invalidate_cache(self.path)
         if self._is_size_used:
-            message = (
-                f"{self.name} has changed: its size was {known.size} bytes and is {version.size} now; open it again"
-            )
+            if known.size == version.size:
+                seen = f"its version was {known.validator} and is {version.validator} now"
+            else:
+                seen = f"its size was {known.size} bytes and is {version.size} now"
+            message = f"{self.name} has changed: {seen}; open it again"
             raise ChangedError(message)
         self._size = version.size
 

@@ -792,7 +792,8 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         info = self.info(path)
         if info["size"] is info["validator"] is info["mtime"] is None:
             return uuid.uuid4().hex
-        version = (info["name"], info["size"], info["validator"] or info["mtime"])
+        # A tag is weak until the next change has to have another time.
+        version = (info["name"], info["size"], (info["validator"] or "").removeprefix("W/") or info["mtime"])
         return hashlib.sha256(repr(version).encode()).hexdigest()
 
     def checksum(self, path: str) -> int:

@@ -201,6 +201,17 @@ def test_an_opened_file_has_the_version_of_its_stat(site, fs, content):
             file.read(10)
 
 
+@pytest.mark.parametrize("later", ['"1"', None])
+def test_a_weak_tag_and_a_strong_one_or_a_date_are_of_the_same_version(site, fs, content, later):
+    path = site.put("f", content)
+    site.tag = 'W/"1"'
+    fs.ls(path)
+    site.tag = later
+    with fs.open(path) as file:
+        file.seek(-10, io.SEEK_END)
+        assert file.read(10) == content[-10:]
+
+
 def test_stat_and_open_make_one_request(site, fs, content):
     path = site.put("f", content)
     assert fs.exists(path)
