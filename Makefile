@@ -51,10 +51,10 @@ test:
 run-tests:
 	@code=0; \
 	tools/timed rust-tests tools/linted cargo nextest run --workspace --cargo-profile ci --locked || code=1; \
-	tools/timed python-tests $(PYTEST) -m "not (packages or soak or alone or pair or netns)" -n 3 --dist loadfile \
+	tools/timed python-tests $(PYTEST) -m "not (packages or soak or alone or pair or netns)" -n 4 --dist loadfile \
 		--no-loadscope-reorder || code=1; \
 	tools/timed python-alone $(PYTEST) -m "(alone or netns) and not soak" || code=1; \
-	tools/timed python-pairs $(PYTEST)/python/cluster -m "pair and not soak" -n 2 || code=1; \
+	tools/timed python-pairs $(PYTEST)/python/cluster -m "pair and not soak" -n 4 || code=1; \
 	exit $$code
 
 # Everything, with lints, so that each step sees the same features of each dependency.

@@ -1,7 +1,7 @@
 """Tests that run side by side share nothing that they write.
 
 `make test` runs pytest three times: on several workers (pytest-xdist); then what needs the machine to itself, the marks
-`netns` and `alone`, one test after the other; then clusters, the mark `pair`, two at a time. Each worker has folders of the
+`netns` and `alone`, one test after the other; then clusters, the mark `pair`, four at a time. Each worker has folders of the
 user's own (cache, configuration, state) and a range of ports (`bench.harness.servers.free_port`). The tests of a file stay
 together, since they share fixtures; files that take longest come first (`LONGEST`, in the order of `pytest --durations`).
 """
