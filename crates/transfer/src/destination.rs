@@ -169,7 +169,7 @@ impl Target {
     }
 }
 
-fn remote_name(storage: &dyn Storage, path: &str) -> String {
+pub(crate) fn remote_name(storage: &dyn Storage, path: &str) -> String {
     let root = storage.name();
     format!("{}/{path}", root.trim_end_matches('/'))
 }

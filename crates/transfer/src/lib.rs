@@ -52,4 +52,5 @@ pub use server_actions::{MovedBytes, Stager, Staging, ThirdPartyMove, ThirdParty
 pub use stage_clocks::{CopyStages, StageTimes};
 pub use summary::{CopyFailure, CopySummary, FileChecksum};
 pub use sync::{SyncOptions, sync};
+pub use tree::resumed_walk::ResumedWalk;
 pub use upload::upload;

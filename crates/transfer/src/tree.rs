@@ -22,6 +22,7 @@
 
 pub(crate) mod fetch_batch;
 pub(crate) mod group_sync;
+pub(crate) mod resumed_walk;
 pub(crate) mod send_batch;
 pub(crate) mod small_files;
 
@@ -30,14 +31,11 @@ use crate::copy::target_directory::make_directory;
 use crate::destination::folding::MetPaths;
 use crate::destination::{CopyPath, Target};
 use crate::file::item::CopyItem;
+use crate::tree::resumed_walk::ResumedWalk;
 use crate::tree::small_files::TreeRoot;
-use hither_core::retry::{self, Failed, Retryable};
-use hither_core::storage::{
-    TreeEvent, TreeEvents, TreeFile, TreeRequest, file_name, is_partial, join, parent,
-};
+use hither_core::storage::{TreeEvent, TreeFile, file_name, is_partial, join, parent};
 use hither_core::{Error, ErrorKind, Result};
 use std::sync::Arc;
-use tracing::debug;
 
 /// Failures of single files after which a walk is given up.
 const MAX_FAILURES: usize = 100_000;
@@ -73,120 +71,72 @@ pub(crate) async fn walk(
         return Ok(WalkResult::Unsupported);
     }
     files.expect_bulk();
-    let progress = TreePosition::default();
-    let walk = TreeWalk { shared, source, target, progress, root: None };
-    retry::run(&shared.resources.options.retry, &shared.resources.clock, walk).await
+    let policy = &shared.resources.options.retry;
+    let clock = &shared.resources.clock;
+    let Some(mut walk) = ResumedWalk::begin(&**storage, directory, policy, clock).await? else {
+        return Ok(WalkResult::Unsupported);
+    };
+    // The target is made once the server has begun to answer.
+    make_directory(shared.results(), target).await?;
+    shared.concurrency.add_workers_for(&*files);
+    let root = Arc::new(TreeRoot::new(source, target, &shared.resources.options));
+    let mut taken = TakenNames::default();
+    loop {
+        let events = walk.next().await?;
+        if events.is_empty() {
+            return Ok(WalkResult::Done);
+        }
+        for event in events {
+            take(shared, &root, event, &mut taken).await?;
+        }
+    }
 }
 
-/// A walk through a tree, which continues after the last name that came.
-struct TreeWalk<'a> {
-    shared: &'a Arc<CopyContext>,
-    source: &'a CopyPath,
-    target: &'a Target,
-    progress: TreePosition,
-    root: Option<Arc<TreeRoot>>,
-}
-
-/// The position of a walk.
+/// Names of a walk that the destination can tell apart.
 #[derive(Default)]
-struct TreePosition {
-    /// The last name that came.
-    last: String,
+struct TakenNames {
     met: MetPaths,
     /// The last directory that is left out, with all that is in it.
     left_out: Option<String>,
 }
 
-impl Retryable for TreeWalk<'_> {
-    type Done = WalkResult;
-
-    async fn attempt(&mut self) -> Result<WalkResult, Failed> {
-        let before = self.progress.last.clone();
-        self.walk().await.map_err(|error| {
-            debug!(self.progress.last, %error, "the walk broke off");
-            Failed::from(error).after_progress(self.progress.last != before)
-        })
-    }
-}
-
-impl TreeWalk<'_> {
-    async fn walk(&mut self) -> Result<WalkResult> {
-        let CopyPath { storage, path: directory, .. } = self.source;
-        let request = TreeRequest::Walk { after: self.progress.last.clone() };
-        match storage.tree(directory, request).await? {
-            None if self.root.is_none() => Ok(WalkResult::Unsupported),
-            None => {
-                let what = format!("{} is no directory any more", self.source.name());
-                Err(Error::new(ErrorKind::Changed, what))
-            }
-            Some(mut events) => {
-                let root = match self.root.clone() {
-                    Some(root) => root,
-                    None => Arc::new(begin(self.shared, self.source, self.target).await?),
-                };
-                self.root = Some(Arc::clone(&root));
-                follow(self.shared, &root, &mut *events, &mut self.progress).await?;
-                Ok(WalkResult::Done)
-            }
-        }
-    }
-}
-
-/// Makes the directory at the target, once the server has begun to answer.
-async fn begin(shared: &Arc<CopyContext>, source: &CopyPath, target: &Target) -> Result<TreeRoot> {
-    make_directory(shared.results(), target).await?;
-    shared.concurrency.add_workers_for(&*source.storage.source(&source.path)?);
-    Ok(TreeRoot::new(source, target, &shared.resources.options))
-}
-
-/// Queues what a walk names, and keeps its position.
-async fn follow(
+/// Queues what a walk names.
+async fn take(
     shared: &Arc<CopyContext>,
     root: &Arc<TreeRoot>,
-    events: &mut dyn TreeEvents,
-    progress: &mut TreePosition,
+    event: TreeEvent,
+    taken: &mut TakenNames,
 ) -> Result<()> {
-    loop {
-        let some = events.next().await?;
-        if some.is_empty() {
-            return Ok(());
-        }
-        for event in some {
-            match event {
-                TreeEvent::Directory(path) => {
-                    if is_taken(shared, root, &path, progress).await {
-                        let made = match root.target_of(&path) {
-                            Ok(target) => make_directory(shared.results(), &target).await,
-                            Err(error) => Err(error),
-                        };
-                        if let Err(error) = made {
-                            shared.results().failed(root.name_of(&path), error);
-                        }
-                    } else {
-                        progress.left_out.get_or_insert_with(|| path.clone() + "/");
-                    }
-                    progress.last = path + "/";
-                }
-                TreeEvent::File(file) | TreeEvent::Content(file, _) => {
-                    let next = file.relative.clone();
-                    if is_taken(shared, root, &next, progress).await {
-                        queue(shared, root, file).await;
-                    }
-                    progress.last = next;
-                }
-                TreeEvent::Failed(path, error) => {
-                    shared.results().failed(root.name_of(&path), error);
-                    if shared.results().summary().failures.len() > MAX_FAILURES {
-                        let what = format!("more than {MAX_FAILURES} files failed");
-                        return Err(Error::new(ErrorKind::Protocol, what));
-                    }
-                }
-                TreeEvent::LeftOut(path, reason) => {
-                    shared.results().note(format!("{}: {reason}, left out", root.name_of(&path)));
-                }
+    match event {
+        TreeEvent::Directory(path) if is_taken(shared, root, &path, taken).await => {
+            let made = match root.target_of(&path) {
+                Ok(target) => make_directory(shared.results(), &target).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = made {
+                shared.results().failed(root.name_of(&path), error);
             }
         }
+        TreeEvent::Directory(path) => {
+            taken.left_out.get_or_insert_with(|| path + "/");
+        }
+        TreeEvent::File(file) | TreeEvent::Content(file, _) => {
+            if is_taken(shared, root, &file.relative, taken).await {
+                queue(shared, root, file).await;
+            }
+        }
+        TreeEvent::Failed(path, error) => {
+            shared.results().failed(root.name_of(&path), error);
+            if shared.results().summary().failures.len() > MAX_FAILURES {
+                let what = format!("more than {MAX_FAILURES} files failed");
+                return Err(Error::new(ErrorKind::Protocol, what));
+            }
+        }
+        TreeEvent::LeftOut(path, reason) => {
+            shared.results().note(format!("{}: {reason}, left out", root.name_of(&path)));
+        }
     }
+    Ok(())
 }
 
 /// Returns true unless the destination may take a name for another one of its directory, or that
@@ -195,16 +145,16 @@ async fn is_taken(
     shared: &CopyContext,
     root: &TreeRoot,
     path: &str,
-    progress: &mut TreePosition,
+    taken: &mut TakenNames,
 ) -> bool {
-    if progress.left_out.as_ref().is_some_and(|directory| path.starts_with(directory)) {
+    if taken.left_out.as_ref().is_some_and(|directory| path.starts_with(directory)) {
         return false;
     }
-    progress.left_out = None;
-    if !progress.met.add(path) {
+    taken.left_out = None;
+    if !taken.met.add(path) {
         return true;
     }
-    let Some(met) = progress.met.last() else { return true };
+    let Some(met) = taken.met.last() else { return true };
     let checked = match root.target_of(parent(path)) {
         Ok(target) => {
             let from = join(&root.directory, path);

@@ -9,11 +9,8 @@ use crate::client::storage_path::StoragePath;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::retry::{self, Failed, Retryable};
-use hither_core::storage::{
-    DirEntry, FileKind, Listing, Storage, TreeEvent, TreeEvents, TreeRequest, join,
-};
-use hither_transfer::Filter;
+use hither_core::storage::{DirEntry, FileKind, Listing, Storage, TreeEvent, join};
+use hither_transfer::{Filter, ResumedWalk};
 use hither_transport::MonotonicClock;
 
 /// Directories that are listed at the same time.
@@ -68,9 +65,10 @@ impl Client {
         let is_whole = options.max_levels.is_none() && options.filter.is_empty();
         if is_whole && storage.has_trees() {
             let policy = self.config().reader.retry;
-            let stream = StreamWalk { walk: &mut walk, position: String::new() };
-            if retry::run(&policy, &MonotonicClock::start(), stream).await? {
-                return Ok(());
+            let clock = MonotonicClock::start();
+            let stream = ResumedWalk::begin(storage, &root.path, &policy, &clock).await?;
+            if let Some(stream) = stream {
+                return walk.follow(stream).await;
             }
         }
         walk.list().await
@@ -85,55 +83,21 @@ struct TreeWalk<'a, F> {
     take: F,
 }
 
-/// A walk by streams, which continues after the last name that came. Its result is false if the
-/// storage has none.
-struct StreamWalk<'a, 'b, F> {
-    walk: &'a mut TreeWalk<'b, F>,
-    position: String,
-}
-
-impl<F: FnMut(WalkEvent) -> Result<()> + Send> Retryable for StreamWalk<'_, '_, F> {
-    type Done = bool;
-
-    async fn attempt(&mut self) -> Result<bool, Failed> {
-        let Self { walk, position } = self;
-        let before = position.clone();
-        let request = TreeRequest::Walk { after: before.clone() };
-        let Some(mut events) = walk.storage.tree(walk.root, request).await? else {
-            return Ok(!before.is_empty());
-        };
-        let ended = walk.follow(&mut *events, position).await.map_err(Failed::finally)?;
-        match ended {
-            Some(error) => Err(Failed::from(error).after_progress(*position != before)),
-            None => Ok(true),
-        }
-    }
-}
-
 impl<F: FnMut(WalkEvent) -> Result<()> + Send> TreeWalk<'_, F> {
-    /// Takes the events of a stream to its end. Returns the error with which it breaks off.
-    async fn follow(
-        &mut self,
-        events: &mut dyn TreeEvents,
-        position: &mut String,
-    ) -> Result<Option<Error>> {
+    /// Takes the events of a stream.
+    async fn follow(&mut self, mut stream: ResumedWalk<'_>) -> Result<()> {
         loop {
-            let some = match events.next().await {
-                Ok(some) if some.is_empty() => return Ok(None),
-                Ok(some) => some,
-                Err(error) => return Ok(Some(error)),
-            };
-            for event in some {
+            let events = stream.next().await?;
+            if events.is_empty() {
+                return Ok(());
+            }
+            for event in events {
                 let event = match event {
                     TreeEvent::Directory(path) => {
-                        *position = format!("{path}/");
                         let path = join(self.root, &path);
                         self.entry(DirEntry::new(path, FileKind::Directory, 0))
                     }
-                    TreeEvent::File(file) | TreeEvent::Content(file, _) => {
-                        *position = file.relative;
-                        self.entry(file.entry)
-                    }
+                    TreeEvent::File(file) | TreeEvent::Content(file, _) => self.entry(file.entry),
                     TreeEvent::Failed(path, error) => {
                         WalkEvent::Failed(join(self.root, &path), error)
                     }

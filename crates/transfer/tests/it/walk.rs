@@ -4,14 +4,18 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
+use hither_core::retry::{Delivery, Failure, RetryPolicy};
 use hither_core::source::clock::Clock;
+use hither_core::storage::{TreeEvent, TreeEvents, TreeRequest};
 use hither_core::{
-    DirEntry, Endpoint, ErrorKind, FileKind, Limits, LinkEstimate, Part, PartSink, Request,
+    DirEntry, Endpoint, Error, ErrorKind, FileKind, Limits, LinkEstimate, Part, PartSink, Request,
     ResponseMeta, Result, Source, Storage,
 };
-use hither_transfer::{CopyOptions, CopyPath, CopyProgress, CopySummary, Destination, copy};
-use std::sync::Arc;
+use hither_transfer::{
+    CopyOptions, CopyPath, CopyProgress, CopySummary, Destination, ResumedWalk, copy,
+};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const BATCH: usize = 100;
@@ -133,6 +137,66 @@ impl Storage for Endless {
     }
 }
 
+/// A directory whose stream breaks off after each name, and that may be gone then.
+#[derive(Debug, Default)]
+struct Breaking {
+    is_gone: bool,
+    /// The names after which was asked.
+    asked: Mutex<Vec<String>>,
+}
+
+#[derive(Debug)]
+struct OneEvent(Option<TreeEvent>, bool);
+
+#[async_trait]
+impl TreeEvents for OneEvent {
+    async fn next(&mut self) -> Result<Vec<TreeEvent>> {
+        match self.0.take() {
+            Some(event) => Ok(vec![event]),
+            None if self.1 => Ok(Vec::new()),
+            None => Err(Error::new(ErrorKind::Unavailable, "the connection was closed")
+                .with_failure(Failure::Interrupted(Delivery::Sent))),
+        }
+    }
+}
+
+#[async_trait]
+impl Storage for Breaking {
+    fn name(&self) -> String {
+        "breaking:".to_owned()
+    }
+    async fn stat(&self, path: &str) -> Result<DirEntry> {
+        Ok(DirEntry::new(path, FileKind::Directory, 0))
+    }
+    fn source(&self, _: &str) -> Result<Arc<dyn Source>> {
+        Ok(Arc::new(OneByte(Arc::default())))
+    }
+    async fn tree(&self, _: &str, request: TreeRequest) -> Result<Option<Box<dyn TreeEvents>>> {
+        let TreeRequest::Walk { after } = request else { return Ok(None) };
+        self.asked.lock().unwrap().push(after.clone());
+        let event = match &*after {
+            "" => TreeEvent::Directory("a".to_owned()),
+            _ if self.is_gone => return Ok(None),
+            _ => TreeEvent::LeftOut("a/link".to_owned(), "a link".to_owned()),
+        };
+        let is_last = matches!(event, TreeEvent::LeftOut(..));
+        Ok(Some(Box::new(OneEvent(Some(event), is_last))))
+    }
+}
+
+/// All events of a walk.
+async fn walked(storage: &Breaking) -> Result<Vec<TreeEvent>> {
+    let policy = RetryPolicy::default();
+    let mut walk = ResumedWalk::begin(storage, "tree", &policy, &NoClock).await?.unwrap();
+    let mut events = Vec::new();
+    loop {
+        match walk.next().await? {
+            some if some.is_empty() => return Ok(events),
+            some => events.extend(some),
+        }
+    }
+}
+
 async fn copied(storage: impl Storage + 'static) -> CopySummary {
     let mut options = CopyOptions::default();
     options.recursive = true;
@@ -164,4 +228,19 @@ async fn a_tree_without_an_end_is_copied_to_a_depth() {
     let failures: Vec<_> = summary.failures.iter().map(|it| it.error.kind()).collect();
     assert_eq!(failures, [ErrorKind::TooLarge]);
     assert!(summary.failures[0].source.ends_with(&"/d".repeat(257)));
+}
+
+#[tokio::test]
+async fn a_walk_that_breaks_off_continues_after_the_last_name() {
+    let storage = Breaking::default();
+    let events = walked(&storage).await.unwrap();
+    assert!(matches!(&*events, [TreeEvent::Directory(_), TreeEvent::LeftOut(..)]), "{events:?}");
+    assert_eq!(*storage.asked.lock().unwrap(), ["", "a/"]);
+}
+
+#[tokio::test]
+async fn a_walk_of_a_directory_that_is_removed_meanwhile_is_no_whole_one() {
+    let error = walked(&Breaking { is_gone: true, ..Breaking::default() }).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Changed);
+    assert!(error.to_string().contains("no directory any more"), "{error}");
 }
