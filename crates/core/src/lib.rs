@@ -19,7 +19,10 @@
 //! - where a retry is decided: `src/error/retry/decision.rs`;
 //! - pauses, attempts and deadlines of retries: `src/error/retry.rs`; those of reads:
 //!   `crates/read/src/schedule/retry.rs`;
-//! - how files are written and listed: `src/storage.rs`, then `crates/transport/src/webdav.rs`.
+//! - how files are written and listed: `src/storage.rs`, then `crates/transport/src/webdav.rs`;
+//! - when a listing is complete: `src/storage/listing.rs`; gaps over WebDAV:
+//!   `crates/transport/src/webdav/listing.rs`; in S3: `crates/http/src/xml/object_list.rs`; in a
+//!   federation: `crates/federate/src/merge.rs`.
 
 pub mod endpoint;
 pub mod error;

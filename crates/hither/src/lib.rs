@@ -19,6 +19,7 @@
 //!
 //! # Where to start reading
 //!
+//! - a positional read: `src/file/read_path.rs`, then `crates/read/src/cache/file.rs`;
 //! - opening many files: `src/open_ahead.rs`, then its folder;
 //! - a query from the top: `src/tree/draw.rs`, `src/tree/root_opener.rs`, `src/tree/scan.rs`;
 //! - columns as arrays: `src/tree/arrays.rs`;

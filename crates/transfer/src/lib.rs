@@ -4,12 +4,13 @@
 //! bytes come from and go to is behind `hither-core`'s `Source` and `Storage`; what is decided here
 //! is which bytes move when, on how many workers, what is kept in memory meanwhile, what an
 //! interruption costs, and when a file may have its name. [`sync`] copies what differs between two
-//! trees and may delete the rest, [`check`] tells the differences.
+//! trees and may delete the rest, [`check`] reports the differences.
 //!
 //! # Where to start reading
 //!
-//! - how a copy is divided among workers: `src/copy.rs`, `crates/tune/src/tuner.rs`,
-//!   `src/file/fetch.rs`, `src/copy/piece_size.rs`;
+//! - how a copy is divided among workers: `src/copy.rs`, `src/file/fetch.rs`,
+//!   `src/copy/piece_size.rs`; how many workers and files there are at a time:
+//!   `crates/tune/src/controller.rs`;
 //! - how hundreds of small files are in flight: `src/copy/worker.rs`,
 //!   `src/copy/resources/blocking_queue.rs`, `src/tree/group_sync.rs`;
 //! - how small files move together: `docs/protocols/tree.md`, then `src/tree.rs`,

@@ -7,9 +7,10 @@
 //!
 //! # Where to start reading
 //!
-//! - when a change at a server is believed: `src/http/call/change.rs`; small uploads:
-//!   `crates/transfer/src/copy/resources/unseen.rs`;
-//! - where a secret may go: `src/location/secrets.rs`;
+//! - what happens to a `PUT` or another change whose connection broke: `src/http/call/change.rs`;
+//!   small uploads: `crates/transfer/src/copy/resources/unseen.rs`;
+//! - where a credential is attached to a request: `src/http/request.rs`; where it is withheld:
+//!   `src/location/secrets.rs`; its renewal: `src/layers/credential.rs`;
 //! - what happens to a request that is redirected, rejected, refused, too large, or loses its
 //!   connection: `src/layers.rs`, which names the file for each;
 //! - `root://` on the client: `src/xrootd.rs`, `src/xrootd/session_pool.rs`,

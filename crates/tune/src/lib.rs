@@ -15,8 +15,8 @@
 //!
 //! # Where to start reading
 //!
-//! - how many connections, small files and uploads at a time a copy settles on: `src/tuner.rs`,
-//!   `src/controller.rs`.
+//! - how many connections, small files and uploads a copy has at a time: `src/controller.rs`, then
+//!   `src/tuner.rs`.
 
 mod controller;
 mod read_trial;

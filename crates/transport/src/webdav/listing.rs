@@ -1,4 +1,7 @@
 //! Metadata and listings by PROPFIND, HEAD and directory indexes.
+//!
+//! `children` judges whether the response of a PROPFIND lists all names of a directory: what it
+//! does not list is a gap of the [`Listing`].
 
 use super::index_listing::{page_url, read_page};
 use super::session::WebDavSession;

@@ -3,14 +3,15 @@
 //! The bytes go to a hidden name in the directory of the target, so that giving it the final name
 //! is one step that works or does not. Blocks are written by position, by whichever thread has
 //! them; the room is reserved first, so that a full disk shows at the start and blocks that come
-//! out of order do not scatter ([`room`]). What is written is on the disk before the file gets its
-//! name.
+//! out of order do not scatter ([`room`]). [`PartialFile::finish`] syncs the file before it gets
+//! its final name; until then a crash of the system may lose any block, and the next attempt
+//! compares each with its checksum in the journal.
 //!
 //! A file of which nothing is known to be of use begins empty: what an attempt for another version
 //! has left would show wherever nothing is written, as in a hole.
 //!
-//! A small file is opened for each write, of which there is one as a rule, and not kept open:
-//! thousands of them may wait for the disk. One sync covers all that wait ([`GroupSync`]).
+//! A small file is opened for each write, usually one, and is not kept open: thousands of small
+//! files may wait for their sync at a time. One sync covers all that wait ([`GroupSync`]).
 
 mod room;
 
