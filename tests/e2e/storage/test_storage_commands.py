@@ -8,7 +8,7 @@ import time
 import zlib
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import pytest
 from cutting import Relay
@@ -580,6 +580,31 @@ def test_a_bucket_of_an_object_store_works_like_a_directory(run, hither, tmp_pat
         told = run("ls", "s3://bucket")
         assert told.code == 4, told.err
         assert "wrong" not in told.err
+
+
+@pytest.mark.parametrize("key", ["a?b", "a#b", "a%41b", "d?#%/f"])
+def test_a_key_is_shown_as_it_is(run, tmp_path, monkeypatch, key):
+    with s3_bucket(tmp_path, monkeypatch) as bucket:
+        (bucket / key).parent.mkdir(exist_ok=True)
+        (bucket / key).write_bytes(b"four")
+        url = f"s3://bucket/{key}"
+        assert run("ls", url).out == f"{url}\n"
+        assert run("ls", "-l", url).out.rstrip("\n").endswith(f" {url}")
+        assert run("ls", "--json", url).json["entries"][0]["url"] == url
+        assert run("stat", url).out.splitlines()[0] == url
+        assert run("stat", "--json", url).json["url"] == url
+        assert run("du", url).out == f"4\t{url}\n"
+        assert run("find", url).out == f"{url}\n"
+        assert run("checksum", "--json", url).json["checksums"][0]["url"] == url
+        for verb in ("ls", "stat", "du", "rm", "cat", "checksum", "find"):
+            told = run(verb, f"{url}none")
+            assert told.code == NOT_FOUND, told
+            # A message of the store itself has the URL that it was asked for.
+            assert f"{url}none" in told.err or f"/bucket/{quote(key)}none" in told.err, told.err
+        told = run("mv", "-v", url, f"{url}?#%")
+        assert told.code == 0, told.err
+        assert run("ls", f"{url}?#%").out == f"{url}?#%\n"
+        assert "hush" not in run("ls", f"{url.replace('bucket', 'me:hu?sh@bucket')}").err
 
 
 def test_a_copy_from_a_bucket_reads_from_replicas(hither, site, tmp_path, monkeypatch):

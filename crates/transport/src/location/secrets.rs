@@ -130,13 +130,21 @@ pub(crate) fn check_redirect(
 }
 
 /// `text`, which may be a URL, for messages: without user, password, query and fragment. Of a text
-/// with `://` that is no URL, all is left out that may be one of these.
+/// with `://` that is no URL, all is left out that may be one of these. Local paths and URLs of an
+/// object store have none of them: all characters are those of a name.
 #[must_use]
 pub fn redact_url(text: &str) -> String {
+    if let Some((bucket, key)) = text.strip_prefix("s3://").and_then(|rest| rest.split_once('/'))
+        && !bucket.contains([':', '@', '?', '#'])
+    {
+        return format!("s3://{bucket}/{key}");
+    }
     let (shown, rest) = text.split_at(text.find(['?', '#']).unwrap_or(text.len()));
-    let Some((scheme, whole)) = shown.split_once("://") else { return shown.to_owned() };
+    let Some((scheme, whole)) = shown.split_once("://") else {
+        return if text.contains("://") { shown } else { text }.to_owned();
+    };
     if scheme.eq_ignore_ascii_case("file") {
-        return shown.to_owned();
+        return text.to_owned();
     }
     if Url::parse(&literal(text)).is_err() {
         let shown = if rest.contains('@') { "..." } else { after_user(whole) };
@@ -152,7 +160,10 @@ pub fn redact_url(text: &str) -> String {
 /// As [`redact_url`], for text that is no local path, although it may have no `://`.
 pub(super) fn redact_reference(text: &str) -> String {
     let shown = redact_url(text);
-    if shown.contains("://") { shown } else { after_user(&shown).to_owned() }
+    if shown.contains("://") {
+        return shown;
+    }
+    after_user(shown.split(['?', '#']).next().unwrap_or_default()).to_owned()
 }
 
 /// The text after the last `@`, or all of it.
@@ -171,7 +182,7 @@ pub(crate) fn without_tokens(query: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::redact_url;
+    use super::{redact_reference, redact_url};
 
     #[test]
     fn urls_are_shown_without_what_may_be_a_secret() {
@@ -185,15 +196,30 @@ mod tests {
             ("root://me:hush@h//a b?authz=hush", "root://h//a b"),
             ("pelican://me:hush@h/a", "pelican://h/a"),
             ("s3://hush:hush@bucket/a b", "s3://bucket/a b"),
+            ("s3://hush:hu/sh@bucket/a?b", "s3://bucket/a"),
+            ("s3://bucket?hush/a", "s3://bucket"),
+            ("s3://bucket/a?b#c%20@d/e", "s3://bucket/a?b#c%20@d/e"),
             ("http://me:hush@h:bad/a", "http://h:bad/a"),
             ("http://me:hu/sh@h/a", "http://h/a"),
             ("http://me:hu?sh@h/a", "http://..."),
             ("http://me:hush#hush@h/a", "http://..."),
             ("ht tp://me:hush@h/?hush", "ht tp://h/"),
             ("/data/me@x", "/data/me@x"),
+            ("/data/a?b#c", "/data/a?b#c"),
+            ("/data/a?to=http://h/hush", "/data/a"),
             ("file:///data/me@x", "file:///data/me@x"),
+            ("file:///data/a?b#c", "file:///data/a?b#c"),
         ] {
             assert_eq!(redact_url(url), shown, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_reference_without_a_server_has_a_query_too() {
+        for reference in
+            ["/login?hush", "/login#hush", "me:hush@h/login?hush", "//me:hush@h/a?hush"]
+        {
+            assert!(!redact_reference(reference).contains("hush"), "{reference}");
         }
     }
 
