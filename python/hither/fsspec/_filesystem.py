@@ -253,6 +253,28 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         listed = [_info_of(name, entry) for name, entry in found_by_name.items()]
         return listed if detail else [each["name"] for each in listed]
 
+    async def _du(self, path: str, total: bool = True, maxdepth: int | None = None, **options: Any) -> Any:  # noqa: ANN401, FBT001, FBT002
+        """Return the sum of the sizes of all files below ``path``, or the size of each by its path.
+
+        Raises
+        ------
+        NotImplementedError
+            The server does not tell the sizes of all files, which are unknown and not 0.
+
+        """
+        sizes = await super()._du(path, total=False, maxdepth=maxdepth, **options)
+        if not total:
+            return sizes
+        unknown = [name for name, size in sizes.items() if size is None]
+        if unknown:
+            known = sum(size for size in sizes.values() if size is not None)
+            message = (
+                f"{shown(path)}: the server does not tell the sizes of {len(unknown)} of {len(sizes)} files, as of "
+                f"{shown(unknown[0])}; the others have {known} bytes: du(..., total=False) returns the size of each"
+            )
+            raise UnsupportedError(message)
+        return sum(sizes.values())
+
     async def _glob(self, path: str, maxdepth: int | None = None, **options: Any) -> Any:  # noqa: ANN401
         literal = self._strip_protocol(path)
         if has_query(literal) and not {"*", "["} & set(literal):
@@ -600,8 +622,9 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         if info is not None and info["type"] == "directory":
             await asyncio.to_thread(os.makedirs, lpath, exist_ok=True)
             return
-        # The file gets its name when it is complete.
-        partial = f"{lpath}.{uuid.uuid4().hex}.part"
+        # The file gets its name when it is complete. Until then it has one of those that the core
+        # gives to partial files, which are short whatever the name is.
+        partial = os.path.join(os.path.dirname(lpath), f".hither-{uuid.uuid4().hex[:16]}.part")  # noqa: PTH118, PTH120
         try:
             with open(partial, "xb") as target:  # noqa: ASYNC230, PTH123
                 await self._download(rpath, target, info, callback)

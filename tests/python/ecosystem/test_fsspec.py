@@ -660,6 +660,22 @@ def test_a_size_that_no_listing_has_is_never_taken_for_nothing(fs, unsized, tmp_
     }
 
 
+def test_an_unknown_size_is_not_counted_as_nothing(fs, unsized):
+    assert fs.du(unsized) == len(b"content")
+
+    def tell_no_size_of_a(it) -> bool:
+        if it.name == "/d/a" and it.command == "PROPFIND":
+            return it.multistatus(it.properties(it.name, getcontentlength=None))
+        return it.name == "/d/a" and it.stream(b"content")
+
+    files = {"/": None, "/d/": None, "/d/a": b"content", "/d/b": b"four"}
+    with foreign_server.serving(foreign_server.Site(files, tell_no_size_of_a)) as server:
+        url = f"http://127.0.0.1:{server.port}/d"
+        assert fs.du(url, total=False) == {f"{url}/a": None, f"{url}/b": 4}
+        with pytest.raises(NotImplementedError, match=r"1 of 2 files, as of \S+/d/a; the others have 4 bytes"):
+            fs.du(url)
+
+
 def test_the_command_shows_that_a_size_is_unknown(unsized):
     def run(*arguments) -> str:
         command = [HITHER, *arguments, "--no-store"]

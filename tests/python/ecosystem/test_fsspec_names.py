@@ -296,6 +296,13 @@ def test_a_download_that_ends_short_is_an_error(fs, url, local, monkeypatch):
     assert not Path(f"{local}/got").exists()
 
 
+def test_a_file_is_downloaded_whatever_the_length_of_its_name(fs, site, url, local):
+    name = "x" * 255
+    site.files[f"/{name}"] = b"long"
+    fs.get(f"{url}/{name}", f"{local}/{name}")
+    assert Path(f"{local}/{name}").read_bytes() == b"long"
+
+
 def test_calls_that_were_not_begun_are_not_begun_after_an_interrupt():
     loop = fsspec.asyn.get_loop()
     begun, ended, running = [], [], threading.Event()
