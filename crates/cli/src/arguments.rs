@@ -259,7 +259,8 @@ impl Command {
 /// Arguments of `hither mover`.
 #[derive(Debug, Args)]
 pub(crate) struct Mover {
-    /// The folder of the mover's leases, or with `--list` the tree to list.
+    /// The folder of the mover's leases, or with `--list` the file that holds the URL of the tree;
+    /// - for standard input. All users of a machine see arguments, and a query may be a token.
     pub(crate) place: String,
     /// List the tree, an object on each line, instead.
     #[arg(long)]

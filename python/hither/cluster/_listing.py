@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from hither._core import redact_url
 from hither.cluster._manifest import FileState
@@ -97,12 +98,17 @@ class Listing:
 
     def _listed(self, manifest: Manifest) -> Iterator[dict[str, Any]]:
         filters = [f"--{which}={rule}" for which in ("include", "exclude") for rule in getattr(self._options, which)]
-        command = [sys.executable, "-m", "hither", "mover", "--list", *filters, "--", contents(self._options.source)]
+        # All users of a machine see the arguments of processes, and a query may be a token.
+        command = [sys.executable, "-m", "hither", "mover", "--list", *filters, "-"]
+        url = os.fsencode(contents(self._options.source))
         # A pipe that nobody reads until the end would stop the process when a log fills it.
         with (
             tempfile.TemporaryFile() as errors,
-            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as listing,  # noqa: S603
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors) as listing,  # noqa: S603
         ):
+            # Its exit code shows that the process did not read.
+            with contextlib.suppress(BrokenPipeError), cast("IO[bytes]", listing.stdin) as asked:
+                asked.write(url)
             ended = False
             for line in listing.stdout or ():
                 entry = json.loads(line)

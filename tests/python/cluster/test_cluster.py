@@ -585,6 +585,33 @@ def test_a_log_does_not_stop_the_listing(tmp_path, monkeypatch):
     assert len(listed) == LOGGED_DIRECTORIES
 
 
+def test_no_process_that_lists_has_a_query_in_its_arguments(tmp_path, monkeypatch):
+    commands, asked = [], []
+
+    class Recorded(subprocess.Popen):
+        def __init__(self, command, **options):
+            commands.append(command)
+            super().__init__(command, **options)
+
+    class Index(SimpleHTTPRequestHandler):
+        def __init__(self, *arguments):
+            super().__init__(*arguments, directory=tmp_path / "from")
+
+        def log_message(self, *_arguments):
+            asked.append(self.path)
+
+    (tmp_path / "from").mkdir()
+    (tmp_path / "from/file").write_bytes(b"file")
+    monkeypatch.setattr(subprocess, "Popen", Recorded)
+    with LoopbackServer(Index) as server:
+        options = ClusterOptions(f"http://127.0.0.1:{server.port}?authz=hush", str(tmp_path / "to"))
+        listed = list(Listing(options, open_manifest=None, destination=None)._listed(manifest=None))
+    assert [entry["path"] for entry in listed] == ["file"]
+    assert "/?authz=hush" in asked
+    assert commands
+    assert not [word for command in commands for word in command if "hush" in str(word)]
+
+
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_the_command_ends_with_what_it_did_where_nobody_reads(stream, capfd, monkeypatch):
     class Full(io.StringIO):

@@ -1,7 +1,7 @@
 //! `hither mover`: the process that copies for a cluster on one of its nodes, and the listing that
 //! the cluster deals out.
 
-use crate::arguments::Mover;
+use crate::arguments::{Mover, read_list};
 use crate::exit::CommandError;
 use crate::output::print;
 use hither::{Client, Error, ErrorKind, FileKind, WalkEvent, WalkOptions};
@@ -21,7 +21,7 @@ pub(crate) fn run(client: &Client, request: &Mover) -> Result<(), CommandError> 
 /// Prints an object for each name below the tree, as they are found, and `{"end": true}`. A name
 /// that some destination takes for an earlier one of its directory is `alike`.
 fn list(client: &Client, request: &Mover) -> Result<(), CommandError> {
-    let named = client.storage_path(&request.place)?;
+    let named = client.storage_path(&read_list(Path::new(&request.place))?)?;
     let below = |path: &str| {
         let relative = path.strip_prefix(named.path.as_str()).unwrap_or(path);
         relative.trim_start_matches('/').to_owned()
