@@ -25,9 +25,9 @@ use hither_http::propfind::PropertyName;
 use hither_http::propfind::PropertyUpdate;
 use hither_server::{
     AvailableEntries, Backend, BackendError, BackendErrorKind, BackendFuture, BackendServer,
-    ChangeOptions, CreateOptions, DeadProperties, Details, DirectoryEntry, EntryDescription,
-    EntryMetadata, FileReader, FileWriter, LinkFilter, LocateRequest, Located, Precondition,
-    SpaceUsage,
+    ChangeOptions, CreateOptions, DeadProperties, Described, Details, DirectoryEntry,
+    EntryDescription, EntryMetadata, FileReader, FileWriter, LinkFilter, LocateRequest, Located,
+    Precondition, SpaceUsage,
 };
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ impl Backend for Federation {
         paths: Vec<String>,
         details: Details,
         _links: LinkFilter,
-    ) -> BackendFuture<'_, Vec<Option<EntryDescription>>> {
+    ) -> BackendFuture<'_, Vec<Option<Described>>> {
         let names = self.name_space();
         Box::pin(async move {
             let describe = |path: String| {
@@ -90,12 +90,12 @@ impl Backend for Federation {
                             entry => entry?,
                         },
                     };
-                    Ok(Some(EntryDescription {
+                    Ok(Some(Ok(EntryDescription {
                         metadata: metadata(&entry),
                         checksums: Vec::new(),
                         properties: conflicts(&names, &entry, details),
                         space: None,
-                    }))
+                    })))
                 }
             };
             let described: Vec<Outcome<_>> =

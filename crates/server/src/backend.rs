@@ -38,7 +38,7 @@ pub(crate) mod referral;
 pub(crate) mod tape;
 
 pub use crate::backend::change::{ChangeOptions, ChangePrecondition, Precondition};
-pub use crate::backend::directory_entry::DirectoryEntry;
+pub use crate::backend::directory_entry::{Described, DirectoryEntry};
 pub use crate::backend::entry_metadata::EntryMetadata;
 pub use crate::backend::error::{BackendError, BackendErrorKind};
 
@@ -129,13 +129,13 @@ pub trait Backend: Send + Sync + Debug {
     }
 
     /// The descriptions of some entries in the order of `paths`; none for those that are gone. A
-    /// link is described as the entry to which it leads, if `links` allows that.
+    /// link is described as what it leads to, if `links` allows that, or as an error if to nothing.
     fn describe(
         &self,
         paths: Vec<String>,
         details: Details,
         links: LinkFilter,
-    ) -> BackendFuture<'_, Vec<Option<EntryDescription>>>;
+    ) -> BackendFuture<'_, Vec<Option<Described>>>;
 
     /// Opens one version of a file to be read, or a directory for its metadata. The future is ready
     /// at once where nothing has to be waited for.

@@ -53,8 +53,8 @@ pub use backend::tape::settings::TapeSettings;
 pub use backend::{
     Backend, BackendError, BackendErrorKind, BackendFuture, BatchEntry, ChangeOptions,
     ChangePrecondition, ChecksumMode, CommitOptions, Committed, CreateOptions, DeadProperties,
-    Details, DirectoryEntry, EntryDescription, EntryMetadata, FileRanges, FileReader, FileVisitor,
-    FileWriter, LinkFilter, Precondition, RangeData, SpaceUsage, VisitedFile,
+    Described, Details, DirectoryEntry, EntryDescription, EntryMetadata, FileRanges, FileReader,
+    FileVisitor, FileWriter, LinkFilter, Precondition, RangeData, SpaceUsage, VisitedFile,
 };
 pub use connection::socket_options::NetworkSettings;
 pub use lots::settings::LotSettings;

@@ -1,4 +1,4 @@
-"""Names that `hither serve` cannot serve: nobody takes what it lists for all that is there."""
+"""Names that `hither serve` cannot serve: nobody takes what it lists for all that is there, and none of them for free."""
 
 import os
 
@@ -56,3 +56,54 @@ def test_a_listing_names_them(served):
     assert shown.code == 4, shown.err
     assert shown.out.splitlines() == ["back\\slash", "latin-\ufffd", "ok.txt", "run\ufffd"]
     assert all(name in shown.err for name in ("a%0Ab", "t%09b", "e%1Bc")), shown.err
+
+
+@pytest.fixture
+def broken(tmp_path):
+    """A server with a file, and a link to nothing named `link`."""
+    with serving(tmp_path, "--write") as served:
+        (served.folder / "d").mkdir()
+        (served.folder / "d/file").write_bytes(b"file")
+        (served.folder / "d/link").symlink_to("nowhere")
+        yield served
+
+
+def test_a_link_that_leads_to_nothing_is_listed_and_fails_alone(broken, tmp_path):
+    shown = run_hither("ls", broken.url("d"))
+    assert (shown.code, shown.out) == (4, "file\n"), shown.err
+    assert "d/link" in shown.err
+    assert "leads to nothing" in run_hither("stat", broken.url("d/link")).err
+    done = run_hither("cp", "-r", broken.url("d"), tmp_path / "copy")
+    assert done.code != 0
+    assert "link" in done.err, done.err
+    assert names(tmp_path / "copy") == {"file"}
+
+
+def test_a_sync_deletes_no_copy_of_what_a_broken_link_led_to(broken, tmp_path):
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for name in ("file", "link", "more"):
+        (copy / name).write_bytes(b"file")
+    done = run_hither("sync", "--delete", broken.url("d"), copy)
+    assert done.code != 0, done.err
+    assert names(copy) == {"file", "link", "more"}
+
+
+def test_a_broken_link_is_neither_free_nor_removed_in_passing(broken, tmp_path):
+    (tmp_path / "new").write_bytes(b"new")
+    for command in (
+        ("cp", "-n", tmp_path / "new", broken.url("d/link")),
+        ("mv", "-n", broken.url("d/file"), broken.url("d/link")),
+        ("rm", broken.url("d/link")),
+        ("rm", "-f", broken.url("d/link")),
+    ):
+        done = run_hither(*command)
+        assert done.code != 0, (command, done.err)
+    (tmp_path / "from").mkdir()
+    (tmp_path / "from/file").write_bytes(b"file")
+    done = run_hither("sync", "--delete", tmp_path / "from", broken.url("d"))
+    assert done.code != 0, done.err
+    assert (broken.folder / "d/link").is_symlink()
+    assert (broken.folder / "d/file").read_bytes() == b"file"
+    assert run_hither("rm", "-r", broken.url("d")).code == 0
+    assert not (broken.folder / "d").exists()

@@ -396,7 +396,7 @@ impl Rig {
         let details = Details { properties: true, ..Details::default() };
         let described =
             self.federation.describe(vec![path.to_owned()], details, Arc::new(|_| true));
-        let described = described.await.unwrap().remove(0).unwrap();
+        let described = described.await.unwrap().remove(0).unwrap().unwrap();
         described.properties.into_iter().map(|(name, value)| (name.local, value)).collect()
     }
 

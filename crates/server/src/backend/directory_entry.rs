@@ -1,7 +1,11 @@
 //! An entry of a directory, and the names that no request can have.
 
 use crate::backend::path::encoded_name;
+use crate::backend::{BackendError, EntryDescription};
 use std::str::from_utf8;
+
+/// The description of an entry, or the reason why it can only be named.
+pub type Described = Result<EntryDescription, BackendError>;
 
 /// An entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -24,15 +24,15 @@ pub(crate) mod writer;
 use crate::backend::blocking::{self, Cancellation};
 use crate::backend::disk::checksums::ChecksumCache;
 use crate::backend::disk::cleanup::CleanupAges;
-use crate::backend::disk::confined_dir::{ConfinedDir, OpenEntry, is_link};
+use crate::backend::disk::confined_dir::{ConfinedDir, OpenEntry, is_broken_link, is_link};
 use crate::backend::disk::lot_charging::LotCharging;
 use crate::backend::disk::reader::DiskReader;
 use crate::backend::disk::writer::DiskWriter;
 use crate::backend::{
     Backend, BackendError, BackendErrorKind, BackendFuture, BatchEntry, ChangeOptions,
-    ChangePrecondition, Committed, CreateOptions, DeadProperties, Details, DirectoryEntry,
-    EntryDescription, EntryMetadata, FileReader, FileVisitor, FileWriter, LinkFilter, Precondition,
-    SpaceUsage, VisitedFile,
+    ChangePrecondition, Committed, CreateOptions, DeadProperties, Described, Details,
+    DirectoryEntry, EntryDescription, EntryMetadata, FileReader, FileVisitor, FileWriter,
+    LinkFilter, Precondition, SpaceUsage, VisitedFile,
 };
 use hither_core::storage::FileKind;
 use hither_http::propfind::PropertyUpdate;
@@ -233,7 +233,7 @@ impl Backend for DiskBackend {
         paths: Vec<String>,
         details: Details,
         links: LinkFilter,
-    ) -> BackendFuture<'_, Vec<Option<EntryDescription>>> {
+    ) -> BackendFuture<'_, Vec<Option<Described>>> {
         let lots = self.lots.clone();
         Box::pin(self.begin(move |tree, cancellation| {
             let describe = |path: &String| {
@@ -407,14 +407,17 @@ fn describe(
     path: &str,
     details: Details,
     links: &LinkFilter,
-) -> Option<EntryDescription> {
+) -> Option<Described> {
     // What is gone meanwhile, or leads out of the tree, is left out.
     let (path, meta) = match tree.meta(path) {
-        Err(error) if is_link(&error) => {
-            let target = tree.resolve(path).ok().filter(|target| links(target))?;
-            let meta = tree.meta(&target).ok()?;
-            (Cow::Owned(target), meta)
-        }
+        Err(error) if is_link(&error) => match tree.resolve(path) {
+            Err(error) if is_broken_link(&error) => return Some(Err(error.into())),
+            target => {
+                let target = target.ok().filter(|target| links(target))?;
+                let meta = tree.meta(&target).ok()?;
+                (Cow::Owned(target), meta)
+            }
+        },
         meta => (Cow::Borrowed(path), meta.ok()?),
     };
     if meta.kind == FileKind::Other {
@@ -439,7 +442,7 @@ fn describe(
     let space = || lots.quota(path).or_else(|| tree.space(path).ok());
     let space = details.space.then(space).flatten();
     let space = space.map(|(available, used)| SpaceUsage { available, used });
-    Some(EntryDescription { metadata, checksums, properties, space })
+    Some(Ok(EntryDescription { metadata, checksums, properties, space }))
 }
 
 /// The metadata of an entry that has to exist; none for a link.

@@ -8,6 +8,9 @@ use std::{error, fmt, io};
 pub(crate) const NOT_A_FILE: &str =
     "there is a pipe, socket or device at this path, which is not replaced";
 
+/// The message for a path with a link that leads to nothing, or to a name that is not served.
+pub(crate) const BROKEN_LINK: &str = "a symbolic link in the path leads to nothing that is served";
+
 /// The kind of a [`BackendError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -103,7 +106,9 @@ impl From<io::Error> for BackendError {
             io::ErrorKind::InvalidInput if error.raw_os_error().is_none() => {
                 return Self::new(Kind::Conflict, error.to_string());
             }
-            io::ErrorKind::CrossesDevices if error.raw_os_error().is_none() => {
+            io::ErrorKind::CrossesDevices | io::ErrorKind::PermissionDenied
+                if error.raw_os_error().is_none() =>
+            {
                 return Self::new(Kind::PermissionDenied, error.to_string());
             }
             _ => {}

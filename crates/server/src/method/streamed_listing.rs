@@ -118,7 +118,7 @@ impl PathList {
 enum ListedName {
     /// The path of an entry, to be looked up.
     Path(String),
-    /// An entry that no request can name.
+    /// An entry that no request can name, or that leads to nothing.
     Refused { url: String, why: String },
     /// An entry that was looked up.
     Described(String, EntryDescription),
@@ -140,7 +140,7 @@ pub(crate) trait ListingFormat: Send + Debug + 'static {
     fn head(&mut self, out: &mut String);
     /// Writes one entry.
     fn entry(&mut self, path: &str, entry: &EntryDescription, out: &mut String);
-    /// Writes an entry that no request can name: the path of its URL, and the reason.
+    /// Writes an entry that is only named: the path of its URL, and the reason.
     fn refused(&mut self, url: &str, why: &str, out: &mut String);
     /// Writes the text after the last entry.
     fn end(&mut self, out: &mut String);
@@ -245,7 +245,12 @@ impl<F: ListingFormat> StreamedListing<F> {
             if let ListedName::Path(path) = name
                 && let Some(entry) = entries.next().flatten()
             {
-                *name = ListedName::Described(std::mem::take(path), entry);
+                *name = match entry {
+                    Ok(entry) => ListedName::Described(std::mem::take(path), entry),
+                    Err(error) => {
+                        ListedName::Refused { url: href(path, false), why: error.to_string() }
+                    }
+                };
             }
         }
         Ok(())

@@ -10,7 +10,7 @@ use hither_http::conditions::Version;
 use hither_http::propfind::PropertyUpdate;
 use hither_server::{
     Backend, BackendError, BackendErrorKind, BackendFuture, ChangeOptions, ChecksumMode,
-    CommitOptions, Committed, CreateOptions, DeadProperties, Details, DirectoryEntry,
+    CommitOptions, Committed, CreateOptions, DeadProperties, Described, Details, DirectoryEntry,
     EntryDescription, EntryMetadata, FileRanges, FileReader, FileWriter, LinkFilter, Precondition,
     RangeData, Settings, SpaceUsage,
 };
@@ -176,13 +176,13 @@ impl Backend for MemoryBackend {
         paths: Vec<String>,
         details: Details,
         _: LinkFilter,
-    ) -> BackendFuture<'_, Vec<Option<EntryDescription>>> {
+    ) -> BackendFuture<'_, Vec<Option<Described>>> {
         let mut state = self.state();
         let describe = |path: &String| {
             let node = state.find(path).ok()?;
             let space = details.space.then_some(SPACE);
             let (metadata, checksums) = (node.metadata(), Vec::new());
-            Some(EntryDescription { metadata, checksums, properties: node.properties, space })
+            Some(Ok(EntryDescription { metadata, checksums, properties: node.properties, space }))
         };
         ready(Ok(paths.iter().map(describe).collect()))
     }

@@ -16,6 +16,7 @@ use crate::backend::blocking::Cancellation;
 use crate::backend::disk::allocation::SpaceFloor;
 use crate::backend::disk::metadata::DiskMetadata;
 use crate::backend::disk::open_parts::OpenParts;
+use crate::backend::error::BROKEN_LINK;
 use crate::backend::path::PRIVATE;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::FileKind;
@@ -113,14 +114,31 @@ impl ConfinedDir {
     }
 
     /// The path without links to which `path` leads; fails if it leads out, or to a private name.
+    /// A link that leads to nothing is no missing name ([`is_broken_link`]).
     pub(crate) fn resolve(&self, path: &str) -> io::Result<String> {
-        let found = self.open_at(path, OFlags::PATH, FOLLOWING)?;
+        let found = match self.open_at(path, OFlags::PATH, FOLLOWING) {
+            Err(error) if is_missing(&error) || is_link(&error) => {
+                return Err(if self.has_broken_link(path) { broken_link() } else { error });
+            }
+            found => found?,
+        };
         let place = |fd: &OwnedFd| std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()));
         let root = place(&self.root)?;
         let found = place(&found)?;
         let resolved = found.strip_prefix(root).ok().and_then(Path::to_str);
         let is_shown = |path: &&str| !path.split('/').any(|name| name.starts_with(PRIVATE));
-        resolved.filter(is_shown).map(str::to_owned).ok_or_else(|| Errno::NOENT.into())
+        resolved.filter(is_shown).map(str::to_owned).ok_or_else(broken_link)
+    }
+
+    /// Returns true if one of the names in `path` is that of a link which leads nowhere.
+    fn has_broken_link(&self, path: &str) -> bool {
+        let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
+        let mut names = ends.filter_map(|end| path.get(..end));
+        names.any(|name| {
+            let itself = self.open_at(name, OFlags::PATH | OFlags::NOFOLLOW, FOLLOWING);
+            itself.and_then(DiskMetadata::of).is_ok_and(|it| it.kind == FileKind::Link)
+                && self.open_at(name, OFlags::PATH, FOLLOWING).is_err()
+        })
     }
 
     /// Opens a file or directory for reading.
@@ -241,6 +259,16 @@ fn is_shown(name: &str) -> bool {
 /// Returns true if the error says that the path has a symbolic link.
 pub(crate) fn is_link(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
+}
+
+/// The error for a path with a link that leads to nothing.
+fn broken_link() -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, BROKEN_LINK)
+}
+
+/// Returns true if the error says that the path has a link which leads to nothing.
+pub(crate) fn is_broken_link(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none()
 }
 
 /// Returns true if the error says that the path does not exist.

@@ -266,7 +266,7 @@ impl Upload {
             let name = entry.path.clone();
             let is_directory = content.is_none();
             let decided = path.and_then(|path| {
-                let there = there.next().flatten().map(|described| described.metadata);
+                let there = there.next().flatten().and_then(Result::ok).map(|it| it.metadata);
                 match content {
                     None => self.directory(&path, there),
                     Some(content) => self.file(entry, content, &path, there.as_ref()).map(Ok),

@@ -112,10 +112,11 @@ impl Walk {
         for (name, described) in names.iter().zip(described.map_err(io::Error::other)?) {
             match described {
                 None => {}
-                Some(described) if described.metadata.is_directory() => {
+                Some(Err(error)) => tree.failed(name, &error.into(), out),
+                Some(Ok(described)) if described.metadata.is_directory() => {
                     tree.writer.left_out(name, "a link to a directory", out);
                 }
-                Some(described) => tree.writer.file(&entry(name, &described.metadata), out),
+                Some(Ok(described)) => tree.writer.file(&entry(name, &described.metadata), out),
             }
         }
         Ok(())

@@ -160,6 +160,42 @@ fn nothing_is_written_moved_or_resumed_through_a_link() {
 }
 
 #[test]
+fn a_link_that_leads_to_nothing_takes_its_name() {
+    let served = with_links(Served::new(|settings| settings.write = true));
+    let public = served.path().join("public");
+    let broken = ["a%20b", "again", "circle", "under-file"];
+    for (target, link) in
+        [("none", "a b"), ("a b", "again"), ("circle", "circle"), ("file/none", "under-file")]
+    {
+        symlink(target, public.join(link)).unwrap();
+    }
+    for link in broken {
+        for path in [format!("/public/{link}"), format!("/public/{link}/inner")] {
+            for method in ["GET", "HEAD", "PROPFIND", "COPY"] {
+                let fields = ["Depth: 0", "Destination: /public/copied"];
+                let reply = served.ask(method, &path, &fields, b"");
+                assert_eq!(reply.status, 403, "{method} {path}: {}", reply.text());
+            }
+            let told = served.get(&path, &[]).text();
+            assert!(told.contains("leads to nothing"), "{path}: {told}");
+        }
+        let fields = [&*format!("Destination: /public/{link}"), "Overwrite: F"];
+        assert_eq!(served.ask("MOVE", "/public/file", &fields, b"").status, 412, "{link}");
+    }
+    // Behind a link that leads somewhere a name may be missing.
+    for missing in ["/public/folder-near/none", "/public/near/none", "/public/none"] {
+        assert_eq!(served.get(missing, &[]).status, 404, "{missing}");
+    }
+    let listed = served.ask("PROPFIND", "/public/", &["Depth: 1"], b"").text();
+    let page = served.get("/public/", &[]).text();
+    for link in broken {
+        let refused = format!("<D:href>/public/{link}</D:href><D:status>HTTP/1.1 403 Forbidden<");
+        assert!(listed.contains(&refused), "{link} in {listed}");
+        assert!(page.contains(&format!("<a href=\"/public/{link}\">")), "{link} in {page}");
+    }
+}
+
+#[test]
 fn a_copy_has_no_file_that_the_client_may_not_read() {
     let served = with_links(Served::with(Arc::new(PublicFolder)));
     for link in ["far", "folder-far"] {

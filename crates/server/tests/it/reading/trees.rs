@@ -188,6 +188,16 @@ fn what_a_client_may_not_read_is_in_no_walk_and_fails_alone() {
 }
 
 #[test]
+fn links_that_lead_to_nothing_fail_alone_in_a_walk() {
+    let served = Served::new(|settings| settings.links = Some(true));
+    served.file("a/file", b"1");
+    symlink("none", served.path().join("a/a broken one")).unwrap();
+    let found = records(&asked(&served, "/", &TreeQuery::Walk { after: String::new() }));
+    assert_eq!(found.iter().map(path).collect::<Vec<_>>(), ["a/", "a/a broken one", "a/file"]);
+    assert!(matches!(&found[1], TreeRecord::Failed { status: 403, .. }), "{found:?}");
+}
+
+#[test]
 fn links_to_directories_are_left_out_of_a_walk() {
     let served = Served::new(|settings| settings.links = Some(true));
     served.file("a/file", b"1");
