@@ -31,7 +31,7 @@ mod tree;
 mod tree_upload;
 mod upload;
 
-use crate::http::call::change::{self, Seen};
+use crate::http::call::change::{self, Seen, TargetBefore};
 use crate::http::status_error;
 use crate::location::Location;
 use crate::network::Network;
@@ -198,9 +198,10 @@ impl Storage for WebDavStorage {
         if !overwrite && !self.session.names().replaces && self.session.look(to).await?.is_some() {
             return Err(self.session.exists(to));
         }
+        let before = if overwrite { TargetBefore::Unknown } else { TargetBefore::Nothing };
         match from.kind {
-            FileKind::Directory => self.session.move_to(&from, to, false, None, None).await,
-            _ => self.session.move_file(&from, to, overwrite, false, None).await,
+            FileKind::Directory => self.session.move_to(&from, to, before, None, None).await,
+            _ => self.session.move_file(&from, to, before, overwrite, false, None).await,
         }
     }
 

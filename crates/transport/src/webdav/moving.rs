@@ -3,7 +3,7 @@
 use super::listing;
 use super::session::{WebDavSession, X_OC_MTIME};
 use crate::http::call::HttpRequest;
-use crate::http::call::change::Seen;
+use crate::http::call::change::{Seen, TargetBefore};
 use crate::http::request;
 use crate::http::status_error;
 use hither_core::error::{Error, ErrorKind, Result};
@@ -16,25 +16,29 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 impl WebDavSession {
     /// Sends a MOVE, with the time of the file if there is one. An existing `to` is
-    /// [`ErrorKind::AlreadyExists`] unless `replace`; so is one with another entity tag than `tag`,
-    /// where the server compares it.
+    /// [`ErrorKind::AlreadyExists`] unless it is the entry `before`; so is one with another entity
+    /// tag than `tag`, where the server compares it.
     pub(super) async fn move_to(
         &self,
         from: &DirEntry,
         to: &str,
-        replace: bool,
+        mut before: TargetBefore<'_>,
         tag: Option<&str>,
         mtime: Option<&str>,
     ) -> Result<()> {
         let directory = from.kind == FileKind::Directory;
+        let replace = matches!(before, TargetBefore::Entry(_));
         if self.root.is_in_federation() {
             let place = self.root.below(&from.path, directory);
             let what =
                 format!("{place}: a federation renames nothing: copy it, and remove it here");
             return Err(Error::new(ErrorKind::Unsupported, what));
         }
-        if !replace && self.names().replaces && self.look(to).await?.is_some() {
-            return Err(self.exists(to));
+        if !replace && self.names().replaces {
+            if self.look(to).await?.is_some() {
+                return Err(self.exists(to));
+            }
+            before = TargetBefore::Nothing;
         }
         let destination = if self.names().replaces {
             request::check_uncut(&self.root.below(to, directory))?;
@@ -64,7 +68,7 @@ impl WebDavSession {
                 }
             };
             let (left, there) = futures_util::try_join!(left, there)?;
-            Ok(Seen::moved(from, left.as_ref(), there.as_ref()))
+            Ok(Seen::moved(from, before, left.as_ref(), there.as_ref()))
         };
         match self.carry_out(to, moving, look).await? {
             None => Ok(()),
@@ -79,12 +83,13 @@ impl WebDavSession {
         &self,
         from: &DirEntry,
         to: &str,
+        before: TargetBefore<'_>,
         overwrite: bool,
         is_unseen: bool,
         mtime: Option<&str>,
     ) -> Result<()> {
         use ErrorKind::{AlreadyExists, Invalid, NotFound};
-        match self.move_to(from, to, false, None, mtime).await {
+        match self.move_to(from, to, before, None, mtime).await {
             // nginx responds with "conflict" if it is a directory, and other errors may have
             // reasons that show now.
             Err(error)
@@ -92,11 +97,12 @@ impl WebDavSession {
             {
                 match self.look(to).await? {
                     Some(there) if there.kind == FileKind::Directory => Err(self.is_directory(to)),
-                    Some(_) => {
+                    Some(there) => {
                         if is_unseen {
                             self.check_size(from).await?;
                         }
-                        self.move_to(from, to, true, None, mtime).await
+                        let before = TargetBefore::Entry(&there);
+                        self.move_to(from, to, before, None, mtime).await
                     }
                     None => Err(error),
                 }
@@ -114,8 +120,9 @@ impl WebDavSession {
         mtime: Option<&str>,
     ) -> Result<()> {
         self.check_version(to, expected).await?;
+        let before = TargetBefore::Entry(expected);
         if let Some(tag) = expected.strong_tag().filter(|_| !self.names().replaces) {
-            match self.move_to(from, to, true, Some(tag), mtime).await {
+            match self.move_to(from, to, before, Some(tag), mtime).await {
                 // Servers whose conditions are about locks alone refuse any tag (Go's webdav).
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                     self.check_version(to, expected).await?;
@@ -123,7 +130,7 @@ impl WebDavSession {
                 done => return done,
             }
         }
-        self.move_to(from, to, true, None, mtime).await
+        self.move_to(from, to, before, None, mtime).await
     }
 
     /// Fails unless the file at `path` is of the version `expected`.
@@ -147,7 +154,9 @@ impl WebDavSession {
         mtime: Option<&str>,
     ) -> Result<()> {
         let Some(expected) = &options.expected else {
-            return self.move_file(from, to, options.overwrite, is_unseen, mtime).await;
+            // Nobody else knows the name of `from`.
+            let before = TargetBefore::Nothing;
+            return self.move_file(from, to, before, options.overwrite, is_unseen, mtime).await;
         };
         if is_unseen {
             self.check_size(from).await?;

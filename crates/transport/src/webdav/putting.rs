@@ -2,7 +2,7 @@
 
 use super::session::WebDavSession;
 use crate::http::call::HttpRequest;
-use crate::http::call::change::ChangeOutcome;
+use crate::http::call::change::{ChangeOutcome, TargetBefore};
 use crate::http::request_body::RequestBody;
 use crate::http::status_error;
 use bytes::Bytes;
@@ -50,8 +50,8 @@ impl WebDavSession {
             })?;
         }
         let at = sibling(path, &unique_partial_name(path));
-        match self.move_to(&DirEntry::new(&first, FileKind::File, 0), &at, false, None, None).await
-        {
+        let empty = DirEntry::new(&first, FileKind::File, 0);
+        match self.move_to(&empty, &at, TargetBefore::Nothing, None, None).await {
             Ok(()) => self.learn(|names| names.moves = Some(true)),
             Err(error) => {
                 drop(self.discard(&first).await);

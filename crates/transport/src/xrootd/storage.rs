@@ -16,7 +16,7 @@ mod third_party;
 pub(crate) mod upload;
 mod write_sessions;
 
-use crate::http::call::change::{ChangeOutcome, Seen, carry_out};
+use crate::http::call::change::{ChangeOutcome, Seen, TargetBefore, carry_out};
 use crate::location::Location;
 use crate::network::Network;
 use crate::replica_discovery::ReplicaFinder;
@@ -208,36 +208,39 @@ impl XrootdStorage {
         carry_out(&policy, sent, look).await.map(drop)
     }
 
-    /// Renames a file or directory.
-    async fn rename_to(&self, from: &DirEntry, to: &str) -> Result<()> {
+    /// Renames a file or directory; `before` is the entry of the new name, which is replaced.
+    async fn rename_to(&self, from: &DirEntry, to: &str, before: Option<&DirEntry>) -> Result<()> {
         // Both are below the same root, so the second path needs no opaque information.
         let target = self.at(to).plain_path();
         let rename = |from| Request::Rename { from, to: target.clone() };
         let look = || async {
             let (left, there) = futures_util::try_join!(self.look(&from.path), self.look(to))?;
-            Ok(Seen::moved(from, left.as_ref(), there.as_ref()))
+            let before = TargetBefore::seen(before);
+            Ok(Seen::moved(from, before, left.as_ref(), there.as_ref()))
         };
         self.change(|| self.ask(&from.path, Action::Modify, rename), look).await
     }
 
-    /// Fails if a file with these options may not be written under this name.
-    async fn check_put(&self, path: &str, options: &PutOptions) -> Result<()> {
+    /// Fails if a file with these options may not be written under this name. Returns its entry.
+    async fn check_put(&self, path: &str, options: &PutOptions) -> Result<Option<DirEntry>> {
         let Some(expected) = &options.expected else {
             return self.check_target(path, options.overwrite).await;
         };
-        check_version(expected, self.look(path).await?.as_ref(), self.at(path))
+        let there = self.look(path).await?;
+        check_version(expected, there.as_ref(), self.at(path))?;
+        Ok(there)
     }
 
-    /// Fails if no file may be written under this name.
-    async fn check_target(&self, path: &str, overwrite: bool) -> Result<()> {
+    /// Fails if no file may be written under this name. Returns its entry.
+    async fn check_target(&self, path: &str, overwrite: bool) -> Result<Option<DirEntry>> {
         match self.look(path).await? {
             Some(there) if there.kind == FileKind::Directory => {
                 let what = format!("{} is a directory", self.at(path));
                 Err(Error::new(ErrorKind::Invalid, what))
             }
             Some(_) if !overwrite => Err(self.exists(path)),
-            Some(_) => Ok(()),
-            None => self.check_parent(path).await,
+            None => self.check_parent(path).await.map(|()| None),
+            there => Ok(there),
         }
     }
 
@@ -404,7 +407,8 @@ impl Storage for XrootdStorage {
         if directory {
             lock(&self.directories).clear();
         }
-        match self.look(to).await? {
+        let before = self.look(to).await?;
+        match &before {
             Some(_) if directory || !overwrite => return Err(self.exists(to)),
             Some(there) if there.kind == FileKind::Directory => {
                 let what = format!("{} is a directory", self.at(to));
@@ -413,7 +417,7 @@ impl Storage for XrootdStorage {
             Some(_) => {}
             None => self.check_parent(to).await?,
         }
-        self.rename_to(&from, to).await
+        self.rename_to(&from, to, before.as_ref()).await
     }
 
     async fn make_directory(&self, path: &str) -> Result<()> {

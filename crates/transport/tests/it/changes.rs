@@ -7,7 +7,7 @@ use hither_core::{Error, ErrorKind, Storage};
 use hither_testkit::lossy_http::{LossyAct, LossyHttpServer};
 use hither_testkit::mock_http::webdav::{
     ChangeFault, LOGIN_PAGE, MockWebDavServer, OF_ANOTHER_CLIENT, PiecesTaken, PlannedFault,
-    ReadFault, SizesTold, WebDavBehaviour, WebDavFault,
+    ReadFault, SizesTold, ValidatorsTold, WebDavBehaviour, WebDavFault,
 };
 use hither_transport::{Location, Network, TransportConfig, WebDavStorage};
 use std::time::Duration;
@@ -161,6 +161,52 @@ async fn a_move_is_not_repeated_where_another_client_has_made_the_file_again() {
     assert_eq!(server.count("MOVE"), 1);
     let held = ["/d/new", "/d/old"].map(|path| server.bytes(path).unwrap());
     assert_eq!(held, [OLD, OF_ANOTHER_CLIENT]);
+}
+
+/// The outcome of a rename of `old` to `new`, where a file of the same size is, with `fault` in the
+/// `nth` MOVE, and the server afterwards.
+async fn renamed(
+    validators: ValidatorsTold,
+    (nth, fault): (usize, ChangeFault),
+) -> (Result<(), Error>, MockWebDavServer) {
+    let behaviour = WebDavBehaviour { validators, ..WebDavBehaviour::default() };
+    let fault = WebDavFault::Change(fault);
+    let faults = vec![PlannedFault { method: "MOVE", nth, times: 1, fault }];
+    let server = MockWebDavServer::behaving(behaviour, faults).unwrap();
+    server.store("/d/old", OLD);
+    server.store("/d/new", b"NEW");
+    let done = storage(&server).rename("old", "new", true).await;
+    (done, server)
+}
+
+/// The first MOVE replaces nothing, and the second one what was seen.
+#[tokio::test]
+async fn a_file_that_was_there_before_does_not_show_a_move() {
+    use ValidatorsTold::{Dates, Nothing, Tags, TagsAndDates};
+    for validators in [Tags, TagsAndDates, Dates, Nothing] {
+        for nth in [0, 1] {
+            let (done, server) = renamed(validators, (nth, ChangeFault::DroppedAndRemoved)).await;
+            let error = done.unwrap_err();
+            assert!(error.may_have_been_carried_out(), "{validators:?} {nth}: {error}");
+            assert_eq!(server.bytes("/d/new").unwrap(), b"NEW", "{validators:?} {nth}");
+        }
+        let (done, server) = renamed(validators, (1, ChangeFault::Lost)).await;
+        assert_eq!(server.bytes("/d/new").unwrap(), OLD, "{validators:?}");
+        let is_told = |error: Error| error.may_have_been_carried_out();
+        let expected = if validators == Nothing { Err(true) } else { Ok(()) };
+        assert_eq!(done.map_err(is_told), expected, "{validators:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_upload_that_the_server_has_lost_is_not_the_file_that_was_there_before() {
+    let fault = WebDavFault::Change(ChangeFault::DroppedAndRemoved);
+    let faults = vec![PlannedFault { method: "MOVE", nth: 1, times: 1, fault }];
+    let server = MockWebDavServer::behaving(WebDavBehaviour::default(), faults).unwrap();
+    server.store("/d/new", b"old bytes");
+    let options = PutOptions { overwrite: true, ..PutOptions::default() };
+    let error = put(&storage(&server), "new", options).await.unwrap_err();
+    assert!(error.may_have_been_carried_out(), "{error}");
 }
 
 #[tokio::test]

@@ -50,6 +50,11 @@ impl Site {
             .insert(path, Resource { bytes, version, modified: FIRST_CHANGE + 2 * version });
     }
 
+    /// Removes a file, or a directory with all that is in it.
+    pub(super) fn remove(&mut self, key: &str) {
+        self.resources.retain(|name, _| !is_within(name, key));
+    }
+
     pub(super) fn age(&mut self, path: &str, seconds: u64) {
         if let Some(resource) = self.resources.get_mut(path) {
             resource.modified -= seconds;
@@ -112,7 +117,7 @@ impl Site {
                 {
                     return Response::plain(412);
                 }
-                self.resources.retain(|name, _| !is_within(name, &key));
+                self.remove(&key);
                 Response::plain(204)
             }
             ("MOVE" | "COPY", Some(key)) => self.transfer(&key, request),

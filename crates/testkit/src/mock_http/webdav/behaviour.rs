@@ -21,6 +21,8 @@ pub enum ChangeFault {
     /// As [`ChangeFault::Lost`]; if it was carried out, another client then makes a file of the
     /// name that was removed.
     LostAndMadeAgain,
+    /// As [`ChangeFault::Dropped`]; another client then removes what was to be changed.
+    DroppedAndRemoved,
     /// Stores half of a body.
     Half,
     /// Stores half of a body and closes the connection without a response.
@@ -33,7 +35,7 @@ impl ChangeFault {
     /// The number of requests that it happens to.
     pub(super) fn times(self) -> usize {
         match self {
-            Self::Lost | Self::Dropped | Self::LostAndMadeAgain => 1,
+            Self::Lost | Self::Dropped | Self::LostAndMadeAgain | Self::DroppedAndRemoved => 1,
             _ => usize::MAX,
         }
     }

@@ -80,6 +80,10 @@ impl Site {
                 None
             }
             ChangeFault::Dropped => None,
+            ChangeFault::DroppedAndRemoved => {
+                self.remove(here);
+                None
+            }
         }
     }
 

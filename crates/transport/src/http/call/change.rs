@@ -154,16 +154,18 @@ impl Seen {
     }
 
     /// After `from` was moved: the entries of its name and of the new one. What another client has
-    /// made under the old name since is not what was to be moved.
+    /// made under the old name since is not what was to be moved, and what was at the new name
+    /// `before` may still be there: another client may have taken `from` away.
     pub(crate) fn moved(
         from: &DirEntry,
+        before: TargetBefore<'_>,
         left: Option<&DirEntry>,
         there: Option<&DirEntry>,
     ) -> Self {
         let is_left = left.is_some_and(|left| is_same_version(from, left) != Some(false));
         match there {
             _ if is_left => Self::Undone,
-            Some(there) if is_as_large(from, there) => Self::Done,
+            Some(there) if is_as_large(from, there) && before.differs(from, there) => Self::Done,
             _ => Self::Unclear,
         }
     }
@@ -174,6 +176,37 @@ impl Seen {
             Some(FileKind::Directory) => Self::Done,
             Some(_) => Self::Unclear,
             None => Self::Undone,
+        }
+    }
+}
+
+/// The state of the new name before a file or directory is moved there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum TargetBefore<'a> {
+    /// Nothing; or nobody else knows the old name, so what is gone from it was moved.
+    Nothing,
+    /// This entry, which may be replaced.
+    Entry(&'a DirEntry),
+    /// Perhaps something, which may not be replaced.
+    Unknown,
+}
+
+impl<'a> TargetBefore<'a> {
+    /// The state that a look has shown.
+    pub(crate) fn seen(entry: Option<&'a DirEntry>) -> Self {
+        entry.map_or(Self::Nothing, Self::Entry)
+    }
+
+    /// Returns true if `there`, which is as large as what was to be moved (`from`), is surely not
+    /// what was there before. A rename keeps the date; a directory has nothing else.
+    fn differs(self, from: &DirEntry, there: &DirEntry) -> bool {
+        match self {
+            Self::Nothing => true,
+            Self::Entry(before) => is_same_version(before, there) == Some(false),
+            Self::Unknown if from.kind == FileKind::Directory => {
+                from.modified.is_some() && from.modified == there.modified
+            }
+            Self::Unknown => is_same_version(from, there) == Some(true),
         }
     }
 }
@@ -364,8 +397,43 @@ mod tests {
             (of(3), None, unknown(), Seen::Unclear),
             (unknown(), None, unknown(), Seen::Unclear),
         ] {
-            let seen = Seen::moved(&from.unwrap(), left.as_ref(), there.as_ref());
+            let before = TargetBefore::Nothing;
+            let seen = Seen::moved(&from.unwrap(), before, left.as_ref(), there.as_ref());
             assert_eq!(seen, expected, "{left:?} {there:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_there_before_is_not_what_was_moved() {
+        let of = |kind, seconds: Option<u64>, tag: Option<&str>| DirEntry {
+            modified: seconds.map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds)),
+            validator: tag.map(str::to_owned),
+            ..DirEntry::new("f", kind, 0)
+        };
+        let file = |seconds, tag| of(FileKind::File, seconds, tag);
+        let directory = |seconds| of(FileKind::Directory, seconds, None);
+        let from = file(Some(1), Some("\"a\""));
+        let old = file(Some(2), Some("\"b\""));
+        let undated = file(None, None);
+        let longer = DirEntry { size: Some(9), ..old.clone() };
+        let seen = TargetBefore::Entry;
+        for (from, before, there, expected) in [
+            (&from, seen(&old), &from, Seen::Done),
+            (&from, seen(&old), &old, Seen::Unclear),
+            (&from, seen(&file(Some(2), None)), &file(Some(1), None), Seen::Done),
+            (&from, seen(&file(Some(2), None)), &file(Some(2), None), Seen::Unclear),
+            (&from, seen(&undated), &undated, Seen::Unclear),
+            (&from, seen(&longer), &undated, Seen::Done),
+            (&from, TargetBefore::Unknown, &from, Seen::Done),
+            (&from, TargetBefore::Unknown, &old, Seen::Unclear),
+            (&from, TargetBefore::Unknown, &undated, Seen::Unclear),
+            (&directory(Some(1)), TargetBefore::Unknown, &directory(Some(1)), Seen::Done),
+            (&directory(Some(1)), TargetBefore::Unknown, &directory(Some(2)), Seen::Unclear),
+            (&directory(None), TargetBefore::Unknown, &directory(None), Seen::Unclear),
+            (&directory(Some(1)), TargetBefore::Nothing, &directory(Some(2)), Seen::Done),
+        ] {
+            let shown = Seen::moved(from, before, None, Some(there));
+            assert_eq!(shown, expected, "{from:?} {before:?} {there:?}");
         }
     }
 

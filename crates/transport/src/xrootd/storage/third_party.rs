@@ -134,8 +134,8 @@ impl Pull {
             let what = format!("{}: {arrived} arrived, expected {}", copy.target, status.size);
             return Err(Error::new(ErrorKind::Corrupt, what));
         }
-        self.storage.check_target(&self.path, copy.overwrite).await?;
-        self.storage.rename_to(&seen, &self.path).await
+        let before = self.storage.check_target(&self.path, copy.overwrite).await?;
+        self.storage.rename_to(&seen, &self.path, before.as_ref()).await
     }
 
     /// Creates the file that the copy fills.

@@ -166,13 +166,13 @@ impl Upload for XrootdUpload {
                 Some(expected) => self.compare(expected).await?,
                 None => false,
             };
-            free?;
+            let mut before = free?;
             if self.options.expected.is_some() {
                 // The server compares nothing: this is the last look before the name changes.
-                self.storage.check_put(&self.path, &self.options).await?;
+                before = self.storage.check_put(&self.path, &self.options).await?;
             }
             let from = DirEntry { path: self.at.clone(), ..known.clone() };
-            self.storage.rename_to(&from, &self.path).await?;
+            self.storage.rename_to(&from, &self.path, before.as_ref()).await?;
             let entry = DirEntry { path: self.path.clone(), ..known };
             let is_doubtful = self.interruptions() != interruptions;
             Ok(CommittedFile { is_compared, is_doubtful, ..entry.into() })
