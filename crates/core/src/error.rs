@@ -144,7 +144,8 @@ impl Error {
     #[must_use]
     pub fn may_be_directory(&self) -> bool {
         use ErrorKind::{Corrupt, Invalid, NotFound, Protocol, Unsupported};
-        matches!(self.kind(), Corrupt | Invalid | NotFound | Protocol | Unsupported)
+        self.failure() != Failure::OneServer
+            && matches!(self.kind(), Corrupt | Invalid | NotFound | Protocol | Unsupported)
     }
 
     /// Returns true if it says something about a name, and not about the server: requests for other

@@ -7,8 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from e2e.behaviours import foreign_server
 
 import hither
+from hither.exceptions import ProtocolError
 
 
 @pytest.fixture
@@ -69,6 +71,19 @@ def test_lines_are_read_in_large_pieces(file, content):
     count = sum(1 for _ in file)
     assert count == content.count(b"\n") + (not content.endswith(b"\n"))
     assert file.report.requests <= 10
+
+
+@pytest.mark.parametrize("read", [lambda it: it.read(), lambda it: it.read(900), lambda it: it.read_ranges([(0, 700)])])
+def test_a_file_whose_response_breaks_off_is_not_whole(client, read):
+    def cut(exchange):
+        return exchange.command == "GET" and exchange.stream(b"x" * 1000, whole=False)
+
+    site = foreign_server.Site({"/": None, "/f": b"x" * 1000}, cut)
+    with foreign_server.serving(site) as server:
+        file = client.open(f"http://127.0.0.1:{server.port}/f")
+        for _ in range(2):
+            with pytest.raises(ProtocolError, match="ended after 500 bytes, but the server states 1000"):
+                read(file)
 
 
 def test_header_fields_of_a_client_are_sent(site, content):

@@ -31,14 +31,14 @@ pub(crate) async fn identify(
         Some(entry) => {
             let listed = FileVersion::of(entry);
             let refuses = item.refuses_pages();
-            let mut probed = probe(item, source, policy, refuses, INITIAL_REQUEST_BYTES).await;
+            let mut probed = probe(source, policy, refuses, INITIAL_REQUEST_BYTES).await;
             let is_beyond = |probed: &Result<_>| {
                 probed.as_ref().err().is_some_and(|it| it.kind() == ErrorKind::Corrupt)
             };
             // An empty file has no first bytes, and s3s refuses them without its size. A small one
             // may lack the end of those that were asked for, but not the first.
             if listed.size == Some(0) && is_beyond(&probed) {
-                probed = probe(item, source, policy, refuses, 1).await;
+                probed = probe(source, policy, refuses, 1).await;
                 if is_beyond(&probed) {
                     return Ok((listed, None));
                 }
@@ -125,11 +125,11 @@ async fn probe_unlisted(
     policy: &RetryPolicy,
 ) -> Result<(FileVersion, Option<WriteBatch>)> {
     let bytes = INITIAL_REQUEST_BYTES;
-    let refused = match probe(item, source, policy, item.is_named_as_data(), bytes).await {
+    let refused = match probe(source, policy, item.is_named_as_data(), bytes).await {
         Err(error) if item.is_named_as_data() && error.kind() == ErrorKind::Protocol => error,
         done => return done,
     };
-    let (version, head) = probe(item, source, policy, false, bytes).await?;
+    let (version, head) = probe(source, policy, false, bytes).await?;
     match &head {
         Some(head) if is_html(&head.joined()) => Err(refused),
         _ => Ok((version, head)),
@@ -147,7 +147,6 @@ fn is_html(head: &[u8]) -> bool {
 }
 
 async fn probe(
-    item: &CopyItem,
     source: &Arc<dyn Source>,
     policy: &RetryPolicy,
     refuses_pages: bool,
@@ -173,26 +172,13 @@ async fn probe(
         // The end of a file whose size nobody states is looked for.
         let end = Request { ranges: Vec::new(), tail: 1, ..request.clone() };
         let at_end = source.fetch(end, Box::new(drop)).await?;
-        Ok((ResponseMeta { size: at_end.size, is_size_counted: true, ..response }, buffer))
+        Ok((ResponseMeta { size: at_end.size, ..response }, buffer))
     };
     let (response, buffer) = retry::run(policy, source.clock(), attempt).await?;
     let size = response.size.ok_or_else(|| unknown_size(&source.name()))?;
-    if response.is_size_counted {
-        check_counted(item, size).await?;
-    }
     let size = Some(size);
     let version = FileVersion { size, validator: response.validator, ..FileVersion::default() };
     Ok((version, buffer.take(1, false)))
-}
-
-/// A response that does not state its length looks whole when it breaks off. Fails if the server
-/// states another size elsewhere.
-async fn check_counted(item: &CopyItem, counted: u64) -> Result<()> {
-    let stated = match &item.entry {
-        Some(entry) => entry.size,
-        None => item.storage.stat(&item.path).await.ok().and_then(|entry| entry.size),
-    };
-    check_stated(item, Some(counted), stated)
 }
 
 /// Fails if a response `ended` after another number of bytes than the server has `stated`

@@ -15,6 +15,8 @@ pub(crate) struct Delivery<'a> {
     pub(crate) dropped_bytes: u64,
     /// Size of the file, once known.
     pub(crate) size: Option<u64>,
+    /// No response stated it: an end showed it.
+    pub(crate) is_size_counted: bool,
     pub(crate) pool: &'a Arc<Pool>,
     pub(crate) sink: &'a mut PartSink,
 }
@@ -26,7 +28,15 @@ impl<'a> Delivery<'a> {
         pool: &'a Arc<Pool>,
         sink: &'a mut PartSink,
     ) -> Self {
-        Self { wanted, received: Vec::new(), dropped_bytes: 0, size: None, pool, sink }
+        Self {
+            wanted,
+            received: Vec::new(),
+            dropped_bytes: 0,
+            size: None,
+            is_size_counted: false,
+            pool,
+            sink,
+        }
     }
 
     /// Delivers bytes that arrived from the server.
@@ -118,7 +128,9 @@ impl<'a> Delivery<'a> {
     /// by suffix.
     pub(crate) fn complete(&self, tail: u64, reusable: bool) -> ExchangeResult {
         let unasked_bytes = self.unasked_bytes().saturating_sub(tail);
-        let answer = ResponseMeta { size: self.size, unasked_bytes, ..ResponseMeta::default() };
+        let &Self { size, is_size_counted, .. } = self;
+        let answer =
+            ResponseMeta { size, is_size_counted, unasked_bytes, ..ResponseMeta::default() };
         ExchangeResult::new(Ok(ExchangeOutcome::Complete(answer)), reusable)
     }
 }

@@ -212,13 +212,14 @@ impl Exchange<'_> {
             Err(error) => return ExchangeResult::failed(self.odd(&error)),
         };
         let validator = facts.validator.as_ref().and_then(|v| v.if_range().to_str().ok());
-        let told = match &answer {
-            codec::RangeResponse::Single { range, total } => total.or_else(|| self.end_of(range)),
-            codec::RangeResponse::Whole { size } => *size,
-            _ => None,
+        let (told, end) = match &answer {
+            codec::RangeResponse::Single { range, total: None } => (None, self.end_of(range)),
+            codec::RangeResponse::Single { total: size, .. }
+            | codec::RangeResponse::Whole { size } => (*size, None),
+            _ => (None, None),
         };
         // The length of frames is not the length of the file.
-        let size = facts.size.or(told).filter(|_| self.ask != RangeEncoding::Query);
+        let size = facts.size.or(told).or(end).filter(|_| self.ask != RangeEncoding::Query);
         let named = validator.filter(|_| head.status.is_success());
         if let (Some(coding), true) = (&facts.content_encoding, head.status.is_success())
             && self.condition == RangeCondition::IfRange
@@ -245,6 +246,7 @@ impl Exchange<'_> {
         }
         let mut delivery = Delivery::new(&self.request.ranges, self.pool, sink);
         delivery.size = size;
+        delivery.is_size_counted = size.is_some() && size == end;
         let mut settled = if self.ask == RangeEncoding::Query && head.status == StatusCode::OK {
             self.frames(body, &mut delivery).await
         } else {
@@ -253,7 +255,6 @@ impl Exchange<'_> {
         settled.delivered = range::merged(&delivery.received, 0);
         settled.size = delivery.size;
         if let Ok(ExchangeOutcome::Complete(answer)) = &mut settled.outcome {
-            answer.is_size_counted = size.is_none();
             answer.validator = validator;
         }
         settled
@@ -289,6 +290,7 @@ impl Exchange<'_> {
                 // An empty file is complete. The server may announce a body that never comes
                 // (XrdHttp).
                 delivery.size = Some(0);
+                delivery.is_size_counted = size.is_none();
                 delivery.complete(self.request.tail, false)
             }
             codec::RangeResponse::Unsatisfied { size } => self.unsatisfied(size),

@@ -12,6 +12,7 @@
 //!
 //! [`VersionBinding`]: hither_core::VersionBinding
 
+pub(crate) mod counted_size;
 mod links;
 mod own_tags;
 mod tail;
@@ -31,6 +32,7 @@ use crate::location::Location;
 use crate::network::Network;
 use crate::pool::PooledConnection;
 use crate::pool::observation::{ExchangeOutcome, ExchangeResult};
+use counted_size::CountedSize;
 use futures_core::future::BoxFuture;
 use hither_core::endpoint::{Endpoint, RangeSupport};
 use hither_core::error::{ErrorKind, Result};
@@ -51,6 +53,7 @@ pub struct HttpSource {
     clock: MonotonicClock,
     targets: HttpTargets,
     whole_file: SpooledDownload,
+    counted_size: CountedSize,
     condition: RangeCondition,
     own_tags: OwnTags,
 }
@@ -63,6 +66,7 @@ impl HttpSource {
             clock: MonotonicClock::start(),
             targets: HttpTargets::new(location, network),
             whole_file: SpooledDownload::default(),
+            counted_size: CountedSize::default(),
             condition: RangeCondition::default(),
             own_tags: OwnTags::default(),
         }
@@ -114,6 +118,19 @@ impl HttpSource {
         }
         let pool = &target.pool;
         pool.server().limits().priced(&pool.link(), pool.max_requests())
+    }
+
+    /// Reads what `request` asks for, and compares the size of the file if no response stated it.
+    async fn fetch_checked(&self, request: Request, sink: PartSink) -> Result<ResponseMeta> {
+        let expected = request.size.or_else(|| request.version.size());
+        let answer = self.fetch_following(request, sink).await?;
+        // The URL of an object is signed for GET: its source compares.
+        if self.condition == RangeCondition::IfRange {
+            let location = self.location();
+            let stated = counted_size::stated(location, &self.targets.network);
+            self.counted_size.check(location, &answer, expected, stated).await?;
+        }
+        Ok(answer)
     }
 
     /// Reads what `request` asks for, behind redirects.
@@ -368,6 +385,6 @@ impl Source for HttpSource {
 
     fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>> {
         let span = debug_span!("fetch", url = %self.location());
-        Box::pin(self.fetch_following(request, sink).instrument(span))
+        Box::pin(self.fetch_checked(request, sink).instrument(span))
     }
 }

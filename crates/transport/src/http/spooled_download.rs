@@ -71,6 +71,8 @@ struct SpoolState {
     /// been dropped meanwhile.
     pending: Option<Bytes>,
     size: Option<u64>,
+    /// The size is the number of bytes that a response without a length had.
+    is_size_counted: bool,
     ended: bool,
     validator: Option<String>,
 }
@@ -132,7 +134,9 @@ impl SpooledDownload {
             };
             rest = range::difference(&rest, &[done]);
         }
-        delivery.size = pool.in_turn(self.state.lock()).await?.size;
+        let state = pool.in_turn(self.state.lock()).await?;
+        delivery.size = state.size;
+        delivery.is_size_counted = state.is_size_counted;
         Ok(true)
     }
 
@@ -213,7 +217,8 @@ impl SpoolState {
                 format!("{location}: another version of the file was read before"),
             ));
         }
-        request.version.bind(&location.to_string(), self.size, self.validator.as_deref())
+        let size = self.size.filter(|_| !self.is_size_counted);
+        request.version.bind(&location.to_string(), size, self.validator.as_deref())
     }
 
     /// The next chunk of the file, which is kept by then, and its offset; `None` at the end.
@@ -235,7 +240,12 @@ impl SpoolState {
                 }
                 Ok(None) => {
                     self.body = None;
+                    // An earlier response had more bytes, or stated another length.
+                    if self.skip > 0 || self.size.is_some_and(|size| size != self.have) {
+                        return Err(interrupted(location, got));
+                    }
                     self.ended = true;
+                    self.is_size_counted = self.size.is_none();
                     self.size = Some(self.have);
                     return Ok(None);
                 }

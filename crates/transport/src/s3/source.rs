@@ -9,6 +9,7 @@ use super::{S3Storage, entity_tag};
 use crate::context::MonotonicClock;
 use crate::http::exchange::RangeCondition;
 use crate::http::source::HttpSource;
+use crate::http::source::counted_size::CountedSize;
 use crate::location::Location;
 use futures_core::future::BoxFuture;
 use hither_core::endpoint::{Endpoint, RangeSupport};
@@ -32,6 +33,7 @@ pub(super) struct PresignedSource {
     key: Path,
     clock: MonotonicClock,
     current: Mutex<(Arc<HttpSource>, Duration)>,
+    counted_size: CountedSize,
 }
 
 impl PresignedSource {
@@ -41,7 +43,7 @@ impl PresignedSource {
         let source = futures_util::FutureExt::now_or_never(signed(&s3, &path, &key));
         let source = source.unwrap_or_else(|| Err(s3.missing(&path)))?;
         let current = Mutex::new((source, clock.now()));
-        Ok(Self { s3, path, key, clock, current })
+        Ok(Self { s3, path, key, clock, current, counted_size: CountedSize::default() })
     }
 
     fn current(&self) -> MutexGuard<'_, (Arc<HttpSource>, Duration)> {
@@ -160,10 +162,14 @@ impl Source for PresignedSource {
 
     fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>> {
         Box::pin(async move {
-            match self.fetch_signed(request, sink).await {
-                Err(error) if is_refusal(error.kind()) => Err(self.explained(error).await),
-                fetched => fetched,
-            }
+            let expected = request.size.or_else(|| request.version.size());
+            let answer = match self.fetch_signed(request, sink).await {
+                Err(error) if is_refusal(error.kind()) => return Err(self.explained(error).await),
+                fetched => fetched?,
+            };
+            let stated = async { Some(self.s3.file(&self.path).await.ok()??.size) };
+            self.counted_size.check(self.name(), &answer, expected, stated).await?;
+            Ok(answer)
         })
     }
 }

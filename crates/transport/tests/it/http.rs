@@ -2,6 +2,7 @@
 
 mod broken_connections;
 mod changed_files;
+mod counted_sizes;
 mod credentials;
 mod errors;
 mod half_sent;

@@ -189,7 +189,10 @@ impl Tail {
     }
 
     fn note_answer(&mut self, answer: &ResponseMeta) {
-        self.size = answer.size.or(self.size);
+        if answer.size.is_some() {
+            self.size = answer.size;
+            self.answer.is_size_counted = answer.is_size_counted;
+        }
         self.answer.unasked_bytes += answer.unasked_bytes;
         if answer.validator.is_some() {
             self.answer.validator.clone_from(&answer.validator);

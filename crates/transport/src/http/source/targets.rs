@@ -37,7 +37,7 @@ impl HttpTarget {
 /// The targets of the requests for a file.
 #[derive(Debug)]
 pub(super) struct HttpTargets {
-    network: Arc<Network>,
+    pub(super) network: Arc<Network>,
     memory: TargetMemory<HttpTarget>,
     is_redirected: AtomicBool,
     /// The server to which the last redirect led.

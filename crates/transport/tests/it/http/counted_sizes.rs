@@ -1,0 +1,84 @@
+//! Sizes that no response states: a response without a length has ended.
+
+use crate::fixture::{LARGE, SMALL, THREE, content, network, peer, read, read_with, source_on};
+use hither_core::ErrorKind;
+use hither_testkit::mock_http::{Fault, FaultTrigger, MockHttpServer, ResponsePosition};
+use hither_transport::{HttpSource, TransportConfig};
+
+fn source(peer: &MockHttpServer) -> HttpSource {
+    source_on(&network(TransportConfig::default()), &peer.url())
+}
+
+fn methods(peer: &MockHttpServer) -> Vec<String> {
+    peer.log().into_iter().map(|request| request.method).collect()
+}
+
+#[tokio::test]
+async fn a_size_that_the_server_contradicts_is_an_error() {
+    for cut in [0, 1, 60_000, LARGE - 1] {
+        let first = FaultTrigger::Nth(0);
+        let faults = [Fault::Whole, Fault::Chunked(7_000), Fault::Truncate(cut)];
+        let peer = peer(LARGE, faults.map(|fault| (first, fault)));
+        let source = source(&peer);
+        let wanted = format!("ended after {cut} bytes, but the server states {LARGE}");
+        // The kept bytes stay in doubt.
+        for requests in [["GET", "HEAD"].as_slice(), &["GET", "HEAD", "HEAD"]] {
+            let error = read_with(&source, &[], 1, None).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
+            assert!(error.to_string().contains(&wanted), "{error}");
+            assert_eq!(methods(&peer), requests);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_size_that_the_server_confirms_is_asked_for_once() {
+    let peer =
+        peer(LARGE, [Fault::Whole, Fault::Chunked(7_000)].map(|it| (FaultTrigger::Nth(0), it)));
+    let source = source(&peer);
+    let end = LARGE as u64 - 1..LARGE as u64;
+    for (wanted, tail) in [(vec![], 1), (vec![], 1), (vec![0..10], 0)] {
+        let got = read_with(&source, &wanted, tail, None).await.unwrap();
+        assert_eq!(got.answer.size, Some(LARGE as u64));
+        let wanted = if tail > 0 { vec![end.clone()] } else { wanted };
+        got.is_exact(&content(LARGE), &wanted).unwrap();
+    }
+    assert_eq!(methods(&peer), ["GET", "HEAD"]);
+}
+
+#[tokio::test]
+async fn a_size_that_is_stated_nowhere_is_believed() {
+    let faults = [Fault::Whole, Fault::Chunked(7_000), Fault::Truncate(60_000)];
+    let peer = peer(LARGE, faults.map(|fault| (FaultTrigger::Always, fault)));
+    let got = read_with(&source(&peer), &[], 1, None).await.unwrap();
+    assert_eq!(got.answer.size, Some(60_000));
+    assert_eq!(methods(&peer), ["GET", "HEAD", "PROPFIND"]);
+}
+
+#[tokio::test]
+async fn a_stated_size_causes_no_request() {
+    for faults in [vec![], vec![Fault::Whole], vec![Fault::Chunked(100)], vec![Fault::FirstOnly]] {
+        let peer = peer(SMALL, []);
+        faults.iter().for_each(|fault| peer.add_fault(FaultTrigger::Always, fault.clone()));
+        let source = source(&peer);
+        read(&source, &THREE).await.unwrap();
+        read_with(&source, &[], 1, None).await.unwrap();
+        let methods = methods(&peer);
+        assert!(methods.iter().all(|method| method == "GET"), "{faults:?} {methods:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_download_that_is_begun_again_may_not_end_before_what_it_had() {
+    let peer = peer(
+        LARGE,
+        [
+            (FaultTrigger::Always, Fault::Whole),
+            (FaultTrigger::Nth(0), Fault::Close(ResponsePosition::Body(50_000))),
+            (FaultTrigger::From(1), Fault::Chunked(7_000)),
+            (FaultTrigger::From(1), Fault::Truncate(40_000)),
+        ],
+    );
+    let error = read_with(&source(&peer), &[], 1, None).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+}
