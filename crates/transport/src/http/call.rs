@@ -15,6 +15,7 @@
 //! applies while the body is sent, and the first-byte timeout from its end to the header of the
 //! response.
 
+mod body;
 pub(crate) mod change;
 mod message;
 
@@ -34,13 +35,12 @@ use crate::location::Location;
 use crate::network::Network;
 use crate::pool::request_sender::RequestSender;
 use crate::pool::{Pool, http1};
-use bytes::{Bytes, BytesMut};
-use hither_core::error::{Delivery, Error, ErrorKind, Failure, Result, Retry};
+use bytes::Bytes;
+use hither_core::error::{Error, ErrorKind, Failure, Result, Retry};
 use hither_core::retry::{self, Failed};
 use hither_core::sync::lock;
 use hither_http::metalink::links;
 use http::{HeaderMap, Method, StatusCode, header};
-use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
@@ -227,7 +227,7 @@ async fn attempt(
     let (head, body) = response.into_parts();
     pool.server().saw_date(&head.headers, sent_at);
     let (body, is_read) = if head.status.is_success() {
-        (collected(body, call, pool).await?, true)
+        (body::collected(body, call, pool).await?, true)
     } else {
         let sent = (&call.location, &call.headers);
         request::collected_reason(body, call.max_reply_bytes, sent, pool).await
@@ -307,51 +307,5 @@ fn open_on_continue(builder: &mut http::request::Builder, opened: oneshot::Sende
     });
     if let Some(extensions) = builder.extensions_mut() {
         extensions.extend(std::mem::take(bearer.extensions_mut()));
-    }
-}
-
-/// Reads the whole body of a success, up to its maximum, with the no-progress timeout.
-async fn collected(mut body: Incoming, call: &HttpRequest, pool: &Pool) -> Result<Bytes> {
-    let location = &call.location;
-    let watcher = call.watcher.as_ref();
-    let usual = pool.config().no_progress_timeout;
-    let clock = watcher.map_or(usual, |watcher| watcher.silence);
-    let mut bytes = BytesMut::new();
-    loop {
-        let frame = tokio::time::timeout(clock, pool.driven(body.frame())).await.map_err(|_| {
-            Error::new(
-                ErrorKind::Timeout,
-                format!(
-                    "{location}: no byte of the response arrived for {} s",
-                    clock.as_secs_f64()
-                ),
-            )
-            .with_failure(Failure::Interrupted(Delivery::Sent))
-        })?;
-        let Some(frame) = frame else { return Ok(bytes.freeze()) };
-        let frame = frame.map_err(|error| {
-            let what = "the connection was lost in the middle of the response";
-            Error::new(ErrorKind::Unavailable, format!("{location}: {what}"))
-                .with_source(error)
-                .with_failure(Failure::Interrupted(Delivery::Sent))
-        })?;
-        if let (Some(watcher), Some(data)) = (watcher, frame.data_ref()) {
-            (watcher.take)(data);
-        } else if let Some(data) = frame.data_ref() {
-            if bytes.len() + data.len() > call.max_reply_bytes {
-                return Err(Error::new(
-                    ErrorKind::Protocol,
-                    format!(
-                        "{location}: the response has more than {} bytes, the maximum here",
-                        call.max_reply_bytes
-                    ),
-                ));
-            }
-            bytes.extend_from_slice(data);
-            if let Some(arriving) = &call.arriving {
-                // A receiver that is gone drops this future, too.
-                drop(arriving.send(data.clone()));
-            }
-        }
     }
 }

@@ -13,7 +13,7 @@ use crate::http::call::{BodyWatcher, HttpRequest};
 use crate::http::{request, server_reason, status_error};
 use crate::location::Location;
 use crate::network::Network;
-use crate::network::third_party::{ThirdPartyCopy, ThirdPartyMode};
+use crate::network::third_party::{MAX_STALL, ThirdPartyCopy, ThirdPartyMode};
 use hither_auth::Authorization;
 use hither_core::error::{Delivery, Effect, Error, ErrorKind, Failure, Result, Retry};
 use hither_core::sync::lock;
@@ -51,11 +51,12 @@ impl Network {
         };
         let report = Arc::new(Mutex::new(MarkerReader::default()));
         let into = Arc::clone(&report);
-        let watcher = BodyWatcher::new(SILENCE, move |bytes| {
+        let watcher = BodyWatcher::new(SILENCE, MAX_STALL, move |bytes| {
             let mut reader = lock(&into);
             if reader.take(bytes) {
                 moved(reader.moved());
             }
+            reader.is_further()
         });
         let method = Method::from_bytes(b"COPY").unwrap_or_default();
         let mut call = HttpRequest::new(method, active.clone())
@@ -72,7 +73,12 @@ impl Network {
         let sent = call.headers.clone();
         // It lowers the number of copies at a time.
         call.is_paced = true;
-        let reply = self.call(call).await?;
+        let reply = self.call(call).await.map_err(|error| match lock(&report).furthest {
+            bytes if error.kind() == ErrorKind::Timeout => {
+                error.context(format!("the third-party copy stopped after {bytes} bytes"))
+            }
+            _ => error,
+        })?;
         // RFC 4918 section 9.8.5: the destination is on a server to which this one does not copy.
         let is_refused =
             copy.mode == ThirdPartyMode::Push && reply.status == StatusCode::BAD_GATEWAY;
@@ -173,6 +179,8 @@ struct MarkerReader {
     stripe: u64,
     /// Bytes by stripe.
     stripes: BTreeMap<u64, u64>,
+    /// The most bytes that were moved so far.
+    furthest: u64,
     outcome: Option<Outcome>,
 }
 
@@ -216,6 +224,14 @@ impl MarkerReader {
         lower == "end"
     }
 
+    /// Returns true if more bytes have been moved than ever before. A server that counts the same
+    /// bytes again and again makes no progress.
+    fn is_further(&mut self) -> bool {
+        let before = self.furthest;
+        self.furthest = before.max(self.moved());
+        self.furthest > before
+    }
+
     fn moved(&self) -> u64 {
         self.stripes.values().fold(0, |sum, bytes| sum.saturating_add(*bytes))
     }
@@ -248,6 +264,16 @@ mod tests {
         let text = marker(0, 5) + &marker(1, 70) + &marker(0, 6) + "success: Created\n";
         let (head, tail) = text.split_at(150);
         assert_eq!(read(&[head, tail]), (76, Some(Outcome::Success), 2));
+    }
+
+    #[test]
+    fn only_more_bytes_than_ever_before_are_progress() {
+        let mut reader = MarkerReader::default();
+        let progress = [0, 5, 5, 3, 5, 6].map(|bytes| {
+            reader.take(format!("Stripe Bytes Transferred: {bytes}\nEnd\n").as_bytes());
+            reader.is_further()
+        });
+        assert_eq!(progress, [false, true, false, false, false, true]);
     }
 
     #[test]

@@ -4,6 +4,10 @@ use crate::location::{Location, Protocol};
 use crate::network::Network;
 use hither_core::error::{Error, ErrorKind, Result};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// Time without a new byte after which a copy is given up. As long as xrootd lets copies queue.
+pub(crate) const MAX_STALL: Duration = Duration::from_secs(1800);
 
 /// The active server of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

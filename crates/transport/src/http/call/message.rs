@@ -43,15 +43,21 @@ pub struct HttpRequest {
 pub(crate) struct BodyWatcher {
     /// The longest time without a byte.
     pub(super) silence: Duration,
+    /// The longest time without progress.
+    pub(super) stall: Duration,
     pub(super) take: Arc<TakeBytes>,
 }
 
-/// Takes the next bytes of a body.
-type TakeBytes = dyn Fn(&[u8]) + Send + Sync;
+/// Takes the next bytes of a body. Returns true if they are progress.
+type TakeBytes = dyn Fn(&[u8]) -> bool + Send + Sync;
 
 impl BodyWatcher {
-    pub(crate) fn new(silence: Duration, take: impl Fn(&[u8]) + Send + Sync + 'static) -> Self {
-        Self { silence, take: Arc::new(take) }
+    pub(crate) fn new(
+        silence: Duration,
+        stall: Duration,
+        take: impl Fn(&[u8]) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        Self { silence, stall, take: Arc::new(take) }
     }
 }
 

@@ -18,7 +18,7 @@
 //! was written is removed. [`Network::clean_up`] waits for that.
 
 use crate::network::Network;
-use crate::network::third_party::ThirdPartyCopy;
+use crate::network::third_party::{MAX_STALL, ThirdPartyCopy};
 use crate::xrootd::job::Operation;
 use crate::xrootd::request::{Asked, ask};
 use crate::xrootd::shared_file::SharedFile;
@@ -40,8 +40,6 @@ use tracing::debug;
 
 /// Interval at which the target is asked how much it has.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
-/// Time without a new byte after which a copy is given up. As long as xrootd lets copies queue.
-const MAX_STALL: Duration = Duration::from_secs(1800);
 /// Time for removing what a failed copy has left.
 const CLEAN_UP_TIMEOUT: Duration = Duration::from_secs(10);
 /// Seconds in which the target has to open the source. Servers have a lower limit of their own.
