@@ -1,7 +1,8 @@
 //! Comparison of two trees: what a check reports, and what a sync has to copy and to delete.
 //!
-//! [`tree_pair`] lists both trees side by side; [`equality`] decides about files that both have.
-//! Differences are handed on as they are found, in no order, so that nothing grows with the trees.
+//! [`tree_pair`] lists both trees concurrently; [`equality`] compares files that both have. Each
+//! difference is reported when it is found, in no order, so that memory does not grow with the
+//! trees.
 
 pub(crate) mod equality;
 pub(crate) mod tree_pair;
@@ -22,9 +23,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;
 
-/// Files compared at the same time; a question to a server is a round trip.
+/// Files compared at the same time: each may cost a round trip to a server.
 const AT_ONCE: usize = 32;
-/// Names found and not looked at yet.
+/// Names that were found and not compared yet.
 const MAX_WAITING: usize = 1024;
 
 /// How two trees differ in one name.
@@ -36,7 +37,7 @@ pub enum DifferenceKind {
     OnlyInTarget,
     /// The sizes differ.
     Size,
-    /// The server does not tell the size of one of them.
+    /// A server does not state the size of one of them.
     UnknownSize,
     /// The times of last change differ, or the target is older.
     Time,
@@ -95,9 +96,9 @@ pub struct CheckSummary {
     pub only_in_target: u64,
     /// Files that differ.
     pub different: u64,
-    /// Files among the equal ones that were compared by their sizes alone, for want of times.
+    /// Equal files that were compared by size only, because a time was missing.
     pub without_times: u64,
-    /// Names that took no part, and why.
+    /// Names that were not compared, and why.
     pub notices: Vec<String>,
     /// Names that could not be compared.
     pub failures: Vec<CopyFailure>,
@@ -111,7 +112,7 @@ impl CheckSummary {
         differences == 0 && self.failures.is_empty()
     }
 
-    /// Counts a finding, and returns the difference to hand on if it is one.
+    /// Counts a finding, and returns it if it is a difference to report.
     fn take(&mut self, finding: Finding, one_way: bool) -> Option<TreeDifference> {
         match finding {
             Finding::Equal => self.equal += 1,
@@ -151,7 +152,7 @@ pub(crate) enum Finding {
     Failed(String, Error),
 }
 
-/// Compares two trees, and hands each difference to `found` when it is known, in no order.
+/// Compares two trees, and passes each difference to `found` as soon as it is known, in no order.
 ///
 /// # Errors
 ///
@@ -181,7 +182,7 @@ pub async fn check(
     Ok(summary)
 }
 
-/// Walks through both trees, and hands on what is found; several files are compared at a time.
+/// Walks through both trees and reports findings; several files are compared concurrently.
 pub(crate) async fn compare<'a>(
     pair: &TreePair,
     filter: &Filter,

@@ -1,22 +1,22 @@
 //! Limits of a copy that may be changed while it runs.
 //!
 //! Workers beyond the limit are parked when they have finished their piece: they hold no request,
-//! and their connections stay open in the pool. They go on when the limit rises.
+//! and their connections stay open in the pool. They continue when the limit rises.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::sync::Notify;
 
-/// The most workers, files and writes that can be asked for.
+/// The largest number of workers, files and writes that can be set.
 const MAX: usize = 1024;
 
-/// A handle on the limits of a running copy. Until one is set, the copy chooses, within its
-/// options.
+/// A handle on the limits of a running copy. A limit that is not set is chosen by the copy, within
+/// its options.
 #[derive(Debug, Default)]
 pub struct CopyControl {
     /// 0 for not set, as in the others.
     workers: AtomicUsize,
     transfers: AtomicUsize,
-    /// 0 for not set, and a limit only: fewer may be of use.
+    /// 0 for not set. An upper limit only: the copy may use fewer.
     max_workers: AtomicUsize,
     io_depth: AtomicUsize,
     writing: AtomicUsize,
@@ -26,8 +26,8 @@ pub struct CopyControl {
 }
 
 impl CopyControl {
-    /// Sets the number of workers, 1 to 1024, in place of what the link would be worth and of what
-    /// a tuner finds. Of a copy that has it from the beginning nothing is tuned.
+    /// Sets the number of workers, 1 to 1024. It replaces the number by the rule for the link and
+    /// that of a tuner. A copy for which it is set from the beginning is not tuned.
     pub fn set_workers(&self, workers: usize) {
         self.set(&self.workers, workers);
     }
@@ -48,9 +48,9 @@ impl CopyControl {
         self.written.notify_waiters();
     }
 
-    /// Sets whether the copy is a part of a larger job, of which other parts begin before it ends.
-    /// Such a part is not tuned, for which it is too short. Its workers without work leave the path
-    /// to other parts: splitting the last pieces for them would close warm connections.
+    /// Sets whether the copy is a part of a larger job, whose other parts begin before it ends.
+    /// Such a part is too short to be tuned. Its idle workers leave the path to other parts:
+    /// splitting the last pieces for them would close warm connections.
     pub fn set_part(&self, is_part: bool) {
         self.is_part.store(is_part, Ordering::Release);
     }
@@ -88,7 +88,7 @@ impl CopyControl {
     pub(crate) async fn begin_write(&self) -> WritePermit<'_> {
         loop {
             let mut written = std::pin::pin!(self.written.notified());
-            // Enabled before the number is looked at, so that no end in between is missed.
+            // Enabled before the number is read, so that no write that ends in between is missed.
             written.as_mut().enable();
             let most = match self.io_depth.load(Ordering::Acquire) {
                 0 => usize::MAX,

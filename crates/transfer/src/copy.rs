@@ -4,14 +4,14 @@
 //! files, fetch and write pieces, and finish files that are complete. Walkers (`walk`) fill the
 //! queue while workers empty it. One large file occupies all workers with its pieces; of many small
 //! files each worker has its own. The number of workers follows from the link once the first
-//! response has shown it, and then from what other numbers bring
+//! response has shown it, and then from the throughput measured with other numbers
 //! ([`hither_tune::ConcurrencyController`]).
 //!
 //! Small files out of a tree move in batches where the server has streams of them
 //! ([`crate::tree`]).
 //!
-//! A file that fails does not stop the others. [`MemoryBudget`] bounds memory: bytes that have
-//! arrived and are not written yet. Workers wait for each other only there, and where a target
+//! A file that fails does not stop the others. [`MemoryBudget`] bounds the bytes that have arrived
+//! and are not written yet. Workers wait for each other only for that memory, and where a target
 //! takes blocks in order.
 
 pub(crate) mod archive;
@@ -80,7 +80,7 @@ pub async fn copy(
     // Files that follow each other on one output must not mix.
     let one_at_a_time = matches!(destination, Destination::Output);
     let max_open = if one_at_a_time { 1 } else { usize::MAX };
-    // Files that are staged are found once more.
+    // The stager is one more finder: it queues files when they are on disk.
     let queue = Queue::new(max_open, sources.len() + usize::from(options.stager.is_some()));
     let shared = CopyContext::new(&job, options, queue, journal, progress);
     shared.results().summary().notices = notices;
@@ -115,7 +115,7 @@ impl Drop for ClosesQueue<'_> {
 /// Copies what `finders` find, until they and all copies have ended.
 pub(crate) async fn run(shared: &Arc<CopyContext>, finders: JoinSet<()>) {
     let work = async {
-        // After a panic nobody would make room for what is still found.
+        // After a panic no worker takes files from the queue, and finders would wait for ever.
         let _closes = ClosesQueue(&shared.queue);
         worker::run_all(shared).await;
     };

@@ -3,10 +3,10 @@
 //! As in `cp`: a source goes *into* a destination that is a directory, under its own last name, and
 //! becomes the destination where there is nothing of that name. A destination that ends with a
 //! slash is meant as a directory, and made if it is not there; so is one that takes several
-//! sources. `.` at the end of a source directory means what is in it.
+//! sources. `.` at the end of a source directory means its contents.
 //!
-//! Names come from servers, so they are looked at before they become part of a path here: `..`, the
-//! empty name and anything with a slash or NUL in it would lead out of the destination.
+//! Names come from servers, so they are checked before they become part of a local path: `..`, the
+//! empty name and names with a slash or NUL would lead out of the destination.
 
 pub(crate) mod folding;
 
@@ -17,28 +17,28 @@ use std::sync::Arc;
 /// A name in a storage.
 #[derive(Debug, Clone)]
 pub struct CopyPath {
-    /// Where it is.
+    /// The storage that has the name.
     pub storage: Arc<dyn Storage>,
     /// The name, from the storage's root.
     pub path: String,
-    /// The same on this machine, if it is here.
+    /// The local path, if the name is on this machine.
     pub local: Option<PathBuf>,
     /// Written with a slash at the end: a directory is meant.
     pub is_directory: bool,
-    /// Written with `/.` at the end: what is in the directory is meant, not itself.
+    /// Written with `/.` at the end: the contents of the directory are meant, not the directory.
     pub contents: bool,
 }
 
-/// Where things go.
+/// The destination of a copy.
 #[derive(Debug, Clone)]
 pub enum Destination {
     /// A file or directory.
     Place(CopyPath),
-    /// A file of exactly this name: nothing goes into a directory that has it.
+    /// A file of exactly this name, also if a directory has that name.
     File(CopyPath),
     /// The standard output: the bytes of files, one after the other.
     Output,
-    /// Nowhere: everything is fetched, and dropped.
+    /// No target: all bytes are fetched and discarded.
     Discard,
 }
 
@@ -60,7 +60,7 @@ impl CopyPath {
         }
     }
 
-    /// The path and the name on this machine of what is called `relative` in it.
+    /// The path of the name `relative` below it, and its local path.
     #[must_use]
     pub fn below(&self, relative: &str) -> (String, Option<PathBuf>) {
         let path = if relative.is_empty() {
@@ -85,8 +85,8 @@ impl CopyPath {
 }
 
 impl Destination {
-    /// The target of `source` if the destination is (`into`) or is not a directory that takes it
-    /// in.
+    /// The target of `source`: below the destination if that is a directory that takes it in
+    /// (`into`), else the destination itself.
     ///
     /// # Errors
     ///
@@ -119,7 +119,7 @@ impl Destination {
 }
 
 impl Target {
-    /// The target of what is called `name` in this one.
+    /// The target of `name` below this one.
     pub(crate) fn join(&self, name: &str) -> Result<Self> {
         if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {
             return Err(Error::new(

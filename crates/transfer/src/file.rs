@@ -6,12 +6,12 @@
 //! |---|---|
 //! | [source] | replicas, version, and which replica is asked next |
 //! | [target] | partial file, upload or output, and the order of writes |
-//! | [blocks] | what is not taken, in flight, and written |
+//! | [blocks] | the bytes that are not taken, in flight, and written |
 //! | [checks] | checksums, and blocks that came wrong |
 //!
-//! It is [opened](open), workers [fetch] pieces of it and [write] what has come in a row, and the
-//! one that completes it [finishes](finish) it. It neither knows the queue nor tries again: what
-//! follows its end is decided in `copy/attempt.rs`.
+//! It is [opened](open). Workers [fetch] its pieces and [write] contiguous bytes, and the worker
+//! that completes it [finishes](finish) it. It knows no queue and makes no further attempt:
+//! `copy/attempt.rs` decides what follows its end.
 
 pub(crate) mod blocks;
 pub(crate) mod checks;
@@ -58,7 +58,7 @@ pub(crate) struct FileCopy {
     target: FileTarget,
     blocks: FileBlocks,
     checks: FileChecks,
-    /// An interruption costs more than a block.
+    /// The file is larger than a block, so the journal records its blocks.
     is_journaled: bool,
     /// The version as the journal has it.
     journaled: Mutex<Option<FileVersion>>,
@@ -72,7 +72,7 @@ pub(crate) struct AskingWorker {
     pub(crate) number: usize,
     /// The number of workers that run.
     pub(crate) workers: usize,
-    /// More workers than the link is worth were found to help.
+    /// Measurements have shown that more workers than the rule for the link help.
     pub(crate) has_more_workers: bool,
 }
 
@@ -98,8 +98,8 @@ impl FileCopy {
         &self.blocks
     }
 
-    /// The next piece for `worker` to fetch, if there is one that nobody has taken. If after this
-    /// file there is nothing more (`is_last`), it is as large as will be done when all others are.
+    /// The next piece for `worker` to fetch, if one is left. If no file follows this one
+    /// (`is_last`), the piece has the size that lets all workers end at the same time.
     pub(crate) fn take(&self, worker: AskingWorker, is_last: bool) -> Option<Arc<Piece>> {
         let AskingWorker { number, workers, has_more_workers } = worker;
         let share = |left_bytes| {
@@ -127,7 +127,7 @@ impl FileCopy {
         Some(piece)
     }
 
-    /// Takes what is missing of the pieces of workers above `workers` back, for others to fetch.
+    /// Takes the missing parts of the pieces of workers above `workers` back, for others to fetch.
     pub(crate) fn take_back(&self, workers: usize) {
         if self.source.ranges() != RangeSupport::Whole {
             self.blocks.take_back(workers);
@@ -148,7 +148,7 @@ impl FileCopy {
         self.blocks.give_up()
     }
 
-    /// Returns true if the bytes are counted and dropped, as nobody wants to see them.
+    /// Returns true if the target discards the bytes: they are only counted.
     pub(crate) fn is_blind(&self) -> bool {
         self.target.discards() && self.checks.algorithm().is_none()
     }
@@ -159,8 +159,8 @@ impl FileCopy {
         self.item.local.is_some() && !is_summed && self.target.part().is_some()
     }
 
-    /// Returns true if it is copied as a whole, beside many others. Its room in memory was taken
-    /// beforehand.
+    /// Returns true if it is copied as a whole, concurrently with many others. Its memory was
+    /// reserved beforehand.
     pub(crate) fn is_small(&self) -> bool {
         self.item.is_small
     }
@@ -170,28 +170,28 @@ impl FileCopy {
         lock(&self.slot).take();
     }
 
-    /// Notes that `bytes` have arrived, and need room in memory.
+    /// Takes memory for `bytes` that have arrived.
     fn hold(&self, bytes: u64) {
         if !self.is_small() {
             self.resources.budget.hold(bytes);
         }
     }
 
-    /// Notes that `bytes` are written, or of no use.
+    /// Frees the memory of `bytes` that are written or discarded.
     pub(crate) fn release(&self, bytes: u64) {
         if !self.is_small() {
             self.resources.budget.release(bytes);
         }
     }
 
-    /// The journal, for targets that an interruption leaves something of.
+    /// The journal, if an interruption leaves written bytes at the target.
     fn journal(&self) -> Option<&Journal> {
         let is_kept = self.target.is_persistent() && self.is_journaled;
         self.resources.journal.as_ref().filter(|_| is_kept)
     }
 
-    /// Notes in the journal what is known about the version of a file with replicas: a later
-    /// attempt may find others of them.
+    /// Records the version of a file with replicas in the journal as it is known now, because a
+    /// later attempt may find other replicas.
     fn note_version(&self) {
         let (Some(_), Some(journal)) = (self.source.replicas(), self.journal()) else { return };
         let version = self.version_now();
@@ -214,7 +214,7 @@ impl FileCopy {
         self.checks.known_by_pieces(&**replicas)
     }
 
-    /// Adds what replicas brought, and why some were excluded, to the summary.
+    /// Adds the bytes of each replica, and the reasons for exclusions, to the summary.
     pub(crate) fn note_replicas(&self) {
         let Some(replicas) = self.source.replicas() else { return };
         let results = &self.resources.results;
@@ -234,7 +234,7 @@ impl FileCopy {
     /// Returns true if the bytes written so far help the next attempt.
     pub(crate) async fn can_go_on(&self) -> bool {
         match self.target.sink() {
-            // Others write the rest of a file of which this is a range.
+            // Other processes write the rest of a file when this copies a range of it.
             Sink::Part(_) if self.item.range.is_some() => true,
             Sink::Part(_) => !self.blocks.whole_blocks().is_empty(),
             Sink::Upload(upload) => {

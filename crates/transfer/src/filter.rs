@@ -58,7 +58,7 @@ struct Rule {
 /// Files named one by one.
 #[derive(Debug, Default)]
 struct NamedFiles {
-    /// The files, and true for those that were met.
+    /// The files, and true for those that were found.
     files: BTreeMap<String, AtomicBool>,
     directories: BTreeSet<String>,
 }
@@ -124,14 +124,14 @@ impl Filter {
         }
     }
 
-    /// Notes that the source has the file at `path`.
+    /// Records that the source has the file at `path`.
     pub(crate) fn met(&self, path: &str) {
         if let Some(met) = self.named.as_ref().and_then(|named| named.files.get(path)) {
             met.store(true, Ordering::Relaxed);
         }
     }
 
-    /// The files of the list that were not met, as failures.
+    /// The files of the list that were not found, as failures.
     pub(crate) fn missing(&self) -> impl Iterator<Item = CopyFailure> {
         let files = self.named.iter().flat_map(|named| &named.files);
         files.filter(|(_, met)| !met.load(Ordering::Relaxed)).map(|(path, _)| {
@@ -163,7 +163,8 @@ impl Filter {
         let spans = whole.contains("**");
         if !is_directory || spans {
             self.files.push(Rule { pattern: glob::compile(&whole)?, includes });
-            // A file that is excluded says nothing about its directory, unless every file is.
+            // The exclusion of a file does not exclude its directory, unless every file is
+            // excluded.
             if includes || whole == "*" {
                 for directory in glob::directories(&whole).iter().filter(|it| *it != "/") {
                     self.directories.push(Rule { pattern: glob::compile(directory)?, includes });

@@ -2,29 +2,28 @@
 //! line each.
 //!
 //! A job is known by its sources and its destination as they were given; the same command finds the
-//! same journal. A record is `CRC JSON`: a line whose checksum is wrong, as the last one is when
-//! the process was killed while it was written, ends the reading, and writing goes on from there.
-//! Records say:
+//! same journal. A record is `CRC JSON`: a line with a wrong checksum, such as the last one of a
+//! process that was killed while writing, ends the reading, and writing continues from there.
+//! Records:
 //!
-//! - `begin`: which job this is, and whether the destination was a directory that existed, because
-//!   that decides what the names mean and the first attempt may have made it;
-//! - `file`: a file is being copied: its version, and where the bytes go until it is whole (a name
-//!   beside the target, or what the server calls the upload). It makes earlier blocks of that file
-//!   void;
-//! - `part`: that name is another one by now;
+//! - `begin`: the job, and whether the destination was a directory that existed, because that
+//!   decides the names of targets, and the first attempt may have made it;
+//! - `file`: a file is being copied: its version, and the token of its partial file (a name in the
+//!   target's directory) or upload (the server's id). It makes earlier blocks of that file void;
+//! - `part`: that token has changed;
 //! - `version`: more is known about the version: the tags of further replicas, a checksum;
 //! - `block`: a block was written, with its crc32c;
-//! - `done`: the file has its final name; what the target looked like then.
+//! - `done`: the file has its final name; the version of the target then.
 //!
-//! Nothing is synced. Killing the process loses nothing that was written to a file, as the system
-//! has it; a crash of the system may lose any part of journal or data, and so every block is read
-//! and compared before it is believed.
+//! The journal is not synced. Killing the process loses no written bytes, because the system has
+//! them. A crash of the system may lose any part of journal or data, so every block is read and
+//! compared before it is believed.
 //!
 //! Two processes must not do the same job at once: the journal is locked for as long as it is open.
 //!
-//! A job does not need one. Where the store takes nothing (a full disk, no right to write), it goes
-//! on without, or without further records, and says so. Only a journal that is there and cannot be
-//! used is an error: it may say what the names of the job mean.
+//! A job does not need a journal. Where the store cannot be written (a full disk, no permission),
+//! the job continues without a journal, or without further records, and a notice says so. Only an
+//! existing journal that cannot be used is an error, because it may decide the names of targets.
 
 use crate::file::version::FileVersion;
 use hither_checksum::{Algorithm, Checksum, Hasher};
@@ -82,9 +81,9 @@ enum Record {
 /// Records of one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Known {
-    /// The version of the source that the rest is about.
+    /// The version of the source to which the other records refer.
     pub(crate) version: FileVersion,
-    /// Where its bytes are until it is whole.
+    /// The token of its partial file or upload.
     pub(crate) part: Option<String>,
     /// Blocks that were written, by their start: length and crc32c.
     pub(crate) blocks: BTreeMap<u64, (u64, Checksum)>,
@@ -93,7 +92,8 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// Returns true if this version of the source has become what is `seen` at the target.
+    /// Returns true if this version of the source was copied to the version that is `seen` at the
+    /// target.
     pub(crate) fn is_done(&self, version: &FileVersion, seen: &FileVersion) -> bool {
         self.done
             .as_ref()
@@ -107,7 +107,7 @@ pub(crate) struct Journal {
     path: PathBuf,
     file: Mutex<File>,
     known: Mutex<HashMap<String, Known>>,
-    /// The reason for which nothing more is recorded.
+    /// The reason why recording has ended.
     trouble: Mutex<Option<Error>>,
     into: Option<bool>,
     /// The number of the job until it is done; none in journals of older versions.
@@ -191,22 +191,22 @@ impl Journal {
         id.map_or_else(|| job.to_owned(), |id| format!("{job}\n{id:x}"))
     }
 
-    /// Takes what is known about a file, for its target's name.
+    /// Takes the records of a file, by its target's name.
     pub(crate) fn take(&self, target: &str) -> Option<Known> {
         lock(&self.known).remove(target)
     }
 
-    /// Puts back what is known about a file, for another attempt.
+    /// Puts the records of a file back, for another attempt.
     pub(crate) fn put_back(&self, target: String, known: Known) {
         lock(&self.known).insert(target, known);
     }
 
-    /// Drops what is known about files that were done.
+    /// Drops the records of files that are done.
     pub(crate) fn forget_done(&self) {
         lock(&self.known).retain(|_, known| known.done.is_none());
     }
 
-    /// The same as [`Journal::take`], for whoever may not be the last to ask.
+    /// As [`Journal::take`], but the records stay for later callers.
     pub(crate) fn known(&self, target: &str) -> Option<Known> {
         lock(&self.known).get(target).cloned()
     }
@@ -226,12 +226,12 @@ impl Journal {
         self.append(&Record::File { target, version: version.clone(), part });
     }
 
-    /// Where the bytes of the file go is called something else by now.
+    /// Records the new token of a partial file or upload.
     pub(crate) fn part(&self, target: &str, part: Option<&str>) {
         self.append(&Record::Part { target: target.to_owned(), part: part.map(str::to_owned) });
     }
 
-    /// More is known about the version of the file.
+    /// Records new properties of the version of the file.
     pub(crate) fn version(&self, target: &str, version: &FileVersion) {
         let version = version.clone();
         self.append(&Record::Version { target: target.to_owned(), version });
@@ -249,8 +249,8 @@ impl Journal {
         self.append(&Record::Done { target: target.to_owned(), version, seen });
     }
 
-    /// Notes several files that have their final names: targets, versions of the sources, and what
-    /// the targets look like.
+    /// Records several files that have their final names: targets, versions of the sources, and
+    /// versions of the targets.
     pub(crate) fn done_together(
         &self,
         files: impl Iterator<Item = (String, FileVersion, FileVersion)>,
@@ -259,14 +259,14 @@ impl Journal {
         self.write(records.map(|record| line(&record)).collect::<Result<Vec<_>>>());
     }
 
-    /// The reason for which nothing more is recorded, if there is one.
+    /// The reason why recording has ended, if it has.
     pub(crate) fn trouble(&self) -> Option<Error> {
         lock(&self.trouble).clone()
     }
 
-    /// The job is done: nothing needs to be known about it any more.
+    /// Removes the journal, because the job is done.
     pub(crate) fn remove(self) {
-        // Left behind, it says that everything is done, which is true.
+        // A journal that stays records that everything is done, which is true.
         drop(std::fs::remove_file(&self.path));
     }
 
@@ -274,7 +274,7 @@ impl Journal {
         self.write(line(record).map(|line| vec![line]));
     }
 
-    /// Writes lines, unless some could not be written before: what follows a torn one is not read.
+    /// Writes lines, unless an earlier write failed: lines behind a torn one are not read.
     fn write(&self, lines: Result<Vec<Vec<u8>>>) {
         let mut trouble = lock(&self.trouble);
         if trouble.is_some() {
@@ -371,8 +371,8 @@ fn replay(text: &[u8], job: &str) -> Replayed {
     }
 }
 
-/// Sixteen digits that stand for a job. A collision is noticed: the journal says which job it is
-/// of.
+/// Sixteen digits that identify a job. A collision is noticed, because the journal contains the
+/// job.
 pub(crate) fn short_name(job: &str) -> String {
     let mut name = Hasher::of(Algorithm::Sha256, job.as_bytes()).hex();
     name.truncate(16);

@@ -1,10 +1,10 @@
 //! Bulk movement: files and trees, copied in parallel blocks, resumable and checksummed.
 //!
-//! [`copy`] moves what is at some [`CopyPath`]s to a [`Destination`], through this machine. Where
-//! bytes come from and go to is behind `hither-core`'s `Source` and `Storage`; what is decided here
-//! is which bytes move when, on how many workers, what is kept in memory meanwhile, what an
-//! interruption costs, and when a file may have its name. [`sync`] copies what differs between two
-//! trees and may delete the rest, [`check`] reports the differences.
+//! [`copy`] moves the files at some [`CopyPath`]s to a [`Destination`], through this machine.
+//! `hither-core`'s `Source` and `Storage` hide where bytes come from and go to. This crate decides
+//! which bytes move when, on how many workers, how much memory they take meanwhile, what an
+//! interruption costs, and when a file gets its final name. [`sync`] copies what differs between
+//! two trees and may delete the rest, [`check`] reports the differences.
 //!
 //! # Where to start reading
 //!

@@ -19,8 +19,8 @@ pub enum OverwritePolicy {
     Replace,
     /// It is kept, and the source is skipped.
     Keep,
-    /// It is kept if it has the size of the source and was not changed before it; else it is
-    /// replaced. A source whose last change is not known is always copied.
+    /// It is kept if it has the size of the source and was not changed before the source; else it
+    /// is replaced. A source whose time of last change is unknown is always copied.
     Update,
     /// It is kept, and the copy of the source fails ([`hither_core::ErrorKind::AlreadyExists`]).
     Refuse,
@@ -36,15 +36,15 @@ impl OverwritePolicy {
 /// Which checksum of each whole file is computed and compared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Verify {
-    /// Adler-32, compared with the server's if it knows one; files smaller than a block are not
-    /// asked about, because the question would cost as much as the file.
+    /// Adler-32, compared with the server's if it states one. For files smaller than a block it is
+    /// not requested, because the request would cost as much as the file.
     #[default]
     Automatic,
     /// None.
     Nothing,
-    /// This one, compared with the server's if it knows one.
+    /// This algorithm, compared with the server's checksum if it states one.
     Algorithm(Algorithm),
-    /// This one must come out. For a single file.
+    /// The expected checksum. For a single file.
     Value(Checksum),
 }
 
@@ -72,8 +72,8 @@ pub struct CopyOptions {
     /// Copies directories with their contents. Not by default.
     pub recursive: bool,
     /// Copies within this machine keep symbolic links as links, the permissions of files and
-    /// directories whatever the mask, and the times of directories; copies from servers keep what
-    /// these tell. Not by default.
+    /// directories whatever the mask, and the times of directories; copies from servers keep those
+    /// that the servers state. Not by default.
     pub archive: bool,
     /// Which files of directories are copied; all by default.
     pub filter: Arc<Filter>,
@@ -84,22 +84,21 @@ pub struct CopyOptions {
     pub expected: Option<DirEntry>,
     /// Verification of checksums.
     pub verify: Verify,
-    /// The unit of resumption, in bytes: what each worker may have to fetch again after an
-    /// interruption. 4 MiB by default: sixty-four workers of a path of 1 Gbit/s need two seconds
-    /// for one, so that the round trip between two is small beside them. A server that takes parts
-    /// of a size of its own gets those.
+    /// The block size, in bytes: the most that each worker may have to fetch again after an
+    /// interruption. 4 MiB by default: 64 workers on a path of 1 Gbit/s need two seconds for a
+    /// block each, so that the round trip between two blocks is small in comparison. For a server
+    /// with a part size of its own, that size is used.
     pub block_bytes: u64,
     /// Most bytes that have arrived and are not written yet. 256 MiB by default: a block for each
     /// of 64 workers.
     pub budget_bytes: u64,
-    /// Most workers, that is connections and large files, in use at the same time. 64 by default.
-    /// Of small files as many are under way as the servers take.
+    /// The largest number of workers, and so of connections and large files in use at the same
+    /// time. 64 by default. The number of small files in flight is limited by the servers.
     pub max_workers: usize,
     /// Most files that are copied at the same time; as many large ones as workers by default.
     pub transfers: Option<usize>,
-    /// Attempts for each file that fails for a reason that may pass: a server that is not
-    /// available, a timeout, damaged bytes. One by default, besides the attempts for single
-    /// requests.
+    /// Attempts for each file that fails for a transient reason: an unavailable server, a timeout,
+    /// damaged bytes. One by default, besides the attempts for single requests.
     pub attempts: u32,
     /// Retries of single requests.
     pub retry: RetryPolicy,
@@ -109,10 +108,10 @@ pub struct CopyOptions {
     pub control: Arc<CopyControl>,
     /// Has the servers move files between them, instead of through this machine. None by default.
     pub third_party: Option<Arc<dyn ThirdPartyMover>>,
-    /// Brings the files from tape to disk first. None by default.
+    /// Stages the files from tape to disk first. None by default.
     pub stager: Option<Arc<dyn Stager>>,
     /// Memory of tuned settings, and the state of the path. None by default: every copy then starts
-    /// from its rules, and does not see that packets queue.
+    /// from the rules for the link, and does not detect queues on the path.
     pub tuning: Option<Arc<dyn TuningMemory>>,
     /// Folder for the journal, without which an interrupted copy begins again. None by default: the
     /// command gives one.

@@ -31,10 +31,9 @@ pub struct ProgressSnapshot {
     pub files_done: u64,
     /// Sum of their sizes in bytes, as far as known.
     pub bytes_found: u64,
-    /// Bytes of these that need not be moved any more, those that an earlier attempt has moved
-    /// included.
+    /// Bytes of these that are done, including those that an earlier attempt has moved.
     pub bytes_done: u64,
-    /// Bytes that came in, those that came twice included.
+    /// Received bytes, including those that were received twice.
     pub bytes_arrived: u64,
 }
 
@@ -104,7 +103,7 @@ impl CopyProgress {
         self.bytes_done.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Counts `bytes` that arrived, of which `useless_bytes` were there already.
+    /// Counts `bytes` that arrived; `useless_bytes` of them had arrived before.
     pub(crate) fn arrived(&self, bytes: u64, useless_bytes: u64) {
         self.bytes_arrived.fetch_add(bytes, Ordering::Relaxed);
         self.bytes_useless.fetch_add(useless_bytes, Ordering::Relaxed);

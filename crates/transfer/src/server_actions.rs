@@ -1,5 +1,5 @@
-//! Actions of servers that a copy asks for: bringing files from tape to disk, and moving files
-//! between two of them. Those who know the servers implement them.
+//! Actions of servers that a copy requests: staging files from tape to disk, and moving files
+//! between two servers. Callers that know the protocols implement these traits.
 
 pub(crate) mod staging;
 pub(crate) mod third_party;
@@ -10,16 +10,16 @@ use hither_core::{Error, Result, Storage};
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// Brings files to disk.
+/// Stages files to disk.
 pub trait Stager: Send + Sync + Debug {
-    /// Asks the servers for these files, each server once.
+    /// Requests staging of these files, once from each server.
     fn stage(
         &self,
         files: Vec<(Arc<dyn Storage>, String)>,
     ) -> BoxFuture<'_, Result<Box<dyn Staging>>>;
 }
 
-/// Files that have been asked for.
+/// A request for files that are being staged.
 pub trait Staging: Send + Debug {
     /// The states of all files, in the order in which they were given.
     fn progress(&mut self) -> BoxFuture<'_, Result<Vec<StagingState>>>;

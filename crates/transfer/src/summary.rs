@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 pub struct CopySummary {
     /// Files copied.
     pub files: u64,
-    /// Their bytes, those that an earlier attempt has moved included.
+    /// Their bytes, including those that an earlier attempt has moved.
     pub bytes: u64,
-    /// Files left as they were, by the rule for existing targets or because an earlier attempt has
+    /// Files that were skipped, by the rule for existing targets or because an earlier attempt has
     /// copied them.
     pub files_skipped: u64,
     /// Directories made.
@@ -40,7 +40,7 @@ pub struct CopySummary {
     pub tuning: Vec<TuningDecision>,
     /// Files that could not be copied.
     pub failures: Vec<CopyFailure>,
-    /// Those of them of which a part stays for the next attempt.
+    /// The number of failed files of which written bytes stay for the next attempt.
     pub files_kept: u64,
 }
 
@@ -51,8 +51,8 @@ pub struct FileChecksum {
     pub target: String,
     /// Its checksum.
     pub checksum: Checksum,
-    /// It was compared, with what the user gave or what the server of the source tells; of a local
-    /// source, with the target's.
+    /// True if it was compared with the checksum that the user gave or the server of the source
+    /// states; for a local source, with the target's.
     pub compared: bool,
 }
 

@@ -1,18 +1,18 @@
 //! A sync: makes a destination equal to a source.
 //!
-//! Both trees are compared, and what differs is copied while they still are: the comparison is the
-//! finder of a copy. What only the destination has is noted, and deleted at the end, after every
-//! copy.
+//! The comparison of both trees is the finder of a copy: files that differ are copied while it
+//! still runs. Names that only the destination has are recorded, and deleted at the end, after
+//! every copy.
 //!
 //! Nothing is deleted unless both trees were listed completely, every copy succeeded, the source
-//! has a file at all, no more names than allowed are to go, and another look at the source shows
-//! none of them ([`deletions`]).
+//! has at least one file, the deletions do not exceed the allowed number, and another listing of
+//! the source shows none of the names ([`deletions`]).
 //!
-//! The order in which things reach the disk makes a crash at any moment harmless, and the same
-//! command goes on after it: the bytes of a file, then its name (replacing the old one in one
-//! step), then its directory's list of names; when that holds for all files, the deletions; and
-//! last the journal is removed. So at no moment a version of a file is missing that the source
-//! still has, and a name that moved within the source is there twice rather than not at all.
+//! A crash at any moment is harmless because of the order of writes, and the same command continues
+//! after it: the bytes of a file, then its name (replacing the old one in one step), then its
+//! directory's list of names; when all files are done, the deletions; and last the removal of the
+//! journal. So no version of a file that the source still has is ever missing, and a file that was
+//! renamed in the source exists twice rather than not at all.
 
 pub(crate) mod deletions;
 
@@ -50,7 +50,7 @@ pub struct SyncOptions {
     /// Most names to delete: if there are more, none is. A million by default, which take 200 MB
     /// of memory at the most.
     pub max_delete: usize,
-    /// Only tells what would be done. Not by default.
+    /// Only reports what would be done. Not by default.
     pub dry_run: bool,
     /// Filter, connections and journal, as of a copy; targets that differ are replaced.
     pub copy: CopyOptions,
@@ -78,7 +78,7 @@ struct Sync {
 }
 
 /// Makes `target` equal to `source`, both directories; hands each difference to `found` when it is
-/// known, in no order. Dropping the future stops the sync, which the next one then goes on with.
+/// known, in no order. Dropping the future stops the sync; the next one continues it.
 ///
 /// # Errors
 ///
@@ -137,7 +137,7 @@ impl Sync {
         if journal.as_ref().and_then(Journal::goes_into).is_none() {
             journal = journal.and_then(|journal| journal.begin(&name, false, &mut notices));
         }
-        // What was done before is found by comparing, and may have been undone since.
+        // Earlier copies are found by the comparison, and may have been undone since.
         journal.iter().for_each(Journal::forget_done);
         let queue = Queue::new(usize::MAX, 1);
         let context = CopyContext::new(&name, options, queue, journal, progress);
@@ -145,7 +145,7 @@ impl Sync {
         Ok(context)
     }
 
-    /// Compares the trees, and queues what differs.
+    /// Compares the trees, and queues the files that differ.
     async fn find(
         self: &Arc<Self>,
         shared: &Arc<CopyContext>,
@@ -221,7 +221,7 @@ impl Sync {
         shared.results().summary().files_skipped += 1;
     }
 
-    /// Copies a file, or notes it for deletion.
+    /// Copies a file, or records it for deletion.
     async fn differs(
         &self,
         shared: &Arc<CopyContext>,
@@ -252,7 +252,7 @@ impl Sync {
         Ok(())
     }
 
-    /// Deletes what only the destination has, if that is safe.
+    /// Deletes the names that only the destination has, if that is safe.
     async fn delete(&self, shared: &CopyContext) {
         let deletions = std::mem::take(&mut *lock(&self.deletions));
         if deletions.found() == 0 || refuses(&mut shared.results().summary(), &deletions) {
@@ -275,7 +275,7 @@ impl Sync {
         tally.failures.extend(removed.failures);
     }
 
-    /// Compares the trees, and counts what would be done.
+    /// Compares the trees, and counts the copies and deletions that would be made.
     async fn plan(
         &self,
         options: &SyncOptions,

@@ -1,24 +1,24 @@
-//! Small files of a tree, many in one request, where the server has streams of them
+//! Batches of small files of a tree in one request, where the server supports streams of files
 //! ([`hither_core::storage::Storage::tree`], and for uploads
 //! [`put_tree`](hither_core::storage::Storage::put_tree), see [`send_batch`]).
 //!
-//! One request walks the tree: the server names everything below the directory, and nothing is
-//! listed before the first file moves. Large files go the way of all files. Small ones wait in the
-//! [queue](small_files) until a worker takes a batch of them, its share of what waits, and asks for
-//! all in one request ([`fetch_batch`]). So a round trip is paid for each batch and not for each
-//! file, workers do not wait for each other, and what an earlier attempt has brought is not asked
-//! for again: the client decides which files move, the server only answers.
+//! One request walks the tree: the server names everything below the directory, and no listing has
+//! to end before the first file moves. Large files are copied as usual. Small ones wait in the
+//! [queue](small_files) until a worker takes a batch, its share of the waiting files, and requests
+//! them together ([`fetch_batch`]). So each batch costs a round trip, not each file; workers do not
+//! wait for each other; and files that an earlier attempt has copied are not requested again,
+//! because the client decides which files move.
 //!
 //! Files are written while others arrive, under their hidden names. When all of a batch are there,
 //! one sync covers them ([`group_sync`]), and then they get their names: a file is reported as done
 //! only when it is on the disk.
 //!
-//! Small files of a tree on this machine take the same way to another directory of it: a worker
-//! copies a batch, for which threads are woken as seldom as for one file.
+//! Small local files that are copied to a local directory move in batches, too: a worker copies a
+//! batch, and wakes threads no more often than for one file.
 //!
-//! A walk that breaks off continues after the last name that came. A batch that breaks off is asked
-//! for again without the files that came. The queue is bounded; while it is full, nobody reads the
-//! walk.
+//! A walk that breaks off continues after the last name that arrived. A batch that breaks off is
+//! requested again without the files that arrived. The queue is bounded; while it is full, the walk
+//! is not read.
 
 pub(crate) mod fetch_batch;
 pub(crate) mod group_sync;
@@ -52,8 +52,8 @@ pub(crate) enum WalkResult {
 ///
 /// # Errors
 ///
-/// If the directory itself cannot be made or walked through. What fails further down is noted, and
-/// left out.
+/// If the directory itself cannot be made or walked through. Failures further down are recorded,
+/// and skipped.
 pub(crate) async fn walk(
     shared: &Arc<CopyContext>,
     source: &CopyPath,
@@ -67,7 +67,7 @@ pub(crate) async fn walk(
     }
     let files = storage.source(directory)?;
     if files.max_connections() < 2 {
-        // A walk waits for files to be copied, which could not be asked for beside it.
+        // A walk waits for files to be copied, which could not be requested concurrently.
         return Ok(WalkResult::Unsupported);
     }
     files.expect_bulk();
@@ -92,15 +92,15 @@ pub(crate) async fn walk(
     }
 }
 
-/// Names of a walk that the destination can tell apart.
+/// The check that the destination can distinguish the names of a walk.
 #[derive(Default)]
 struct TakenNames {
     met: MetPaths,
-    /// The last directory that is left out, with all that is in it.
+    /// The last directory that is skipped, with its contents.
     left_out: Option<String>,
 }
 
-/// Queues what a walk names.
+/// Queues the files that a walk names.
 async fn take(
     shared: &Arc<CopyContext>,
     root: &Arc<TreeRoot>,
@@ -139,8 +139,8 @@ async fn take(
     Ok(())
 }
 
-/// Returns true unless the destination may take a name for another one of its directory, or that
-/// directory is left out.
+/// Returns true unless a name may collide with another one of its directory at the destination, or
+/// that directory is skipped.
 async fn is_taken(
     shared: &CopyContext,
     root: &TreeRoot,

@@ -7,13 +7,13 @@ use crate::progress::CopyProgress;
 use hither_core::{DirEntry, Result};
 use std::sync::Arc;
 
-/// Copies the file at `source` to exactly `target`, and returns what its storage says of it then.
-/// As [`copy`], an attempt that was interrupted is gone on with, if there is a journal.
+/// Copies the file at `source` to exactly `target`, and returns its entry there. As with [`copy`],
+/// an interrupted attempt is resumed, if there is a journal.
 ///
 /// # Errors
 ///
-/// As [`copy`], and what the file itself failed with; [`hither_core::ErrorKind::AlreadyExists`] if
-/// there is something of that name and [`crate::OverwritePolicy::Refuse`] is asked for.
+/// As [`copy`], and the error of the file itself; [`hither_core::ErrorKind::AlreadyExists`] if the
+/// target exists and [`crate::OverwritePolicy::Refuse`] is set.
 pub async fn upload(
     source: CopyPath,
     target: CopyPath,

@@ -2,16 +2,17 @@
 //!
 //! Times: a local target has the time of its source, since copying sets it, so another time means
 //! another file. A server keeps the time at which a file was written to it, so there a file is
-//! equal that is newer than its source, and older ones differ. Which of two times is the later one
-//! is not known within a second, nor within the seconds by which the clocks of both sides differ,
-//! as far as servers tell the time: then checksums decide. On a server that is known to keep the
-//! times that it is given, a copy has that of its source: checksums decide about a newer file.
-//! Seconds are compared where one of the two knows no fractions, as HTTP's dates. An entry of a
-//! listing without a time (an HTML index) is asked for by itself; where there is no time at all,
-//! sizes decide, and are counted. So is one without a size; where nobody tells that, the files are
-//! not equal, unless their checksums are.
+//! equal that is newer than its source, and older ones differ. Two times that differ by less than a
+//! second, or by less than the clocks of both sides differ (where servers state their time), have
+//! no known order: then checksums decide. On a server that is known to keep the times that clients
+//! set, a copy has the time of its source: there checksums decide about a newer file. Seconds are
+//! compared where one of the two knows no fractions, as HTTP's dates. Metadata of a file whose
+//! listing entry has no time or no size (an HTML index) are requested separately. Without any time,
+//! sizes decide, and the summary counts such files. Without a size, files are equal only if their
+//! checksums are.
 //!
-//! Checksums: what the servers tell if they tell the same kind, else computed from the bytes.
+//! Checksums: those that the servers state, if both state the same algorithm; else they are
+//! computed from the bytes.
 
 use crate::compare::tree_pair::TreePair;
 use crate::copy::copy;
@@ -63,7 +64,7 @@ pub(crate) struct FileComparison {
     reading: Semaphore,
     /// Algorithms that the servers of source and target do not know.
     untold: [Mutex<BTreeSet<Algorithm>>; 2],
-    /// Files compared by their sizes alone, for want of times.
+    /// Files compared by size only, because a time was missing.
     pub(crate) without_times: AtomicU64,
 }
 
@@ -143,7 +144,8 @@ impl FileComparison {
     ) -> Result<Option<Difference>> {
         let places = [(&pair.source, source), (&pair.target, target)];
         let [from, to] = &places;
-        // A server that tells costs a round trip; the other tree is read only if it cannot.
+        // A stated checksum costs a round trip; the other tree is read only if its server states
+        // none.
         for algorithm in Algorithm::ALL {
             let told = futures_util::try_join!(
                 self.told(0, from.0, from.1, algorithm),
@@ -171,7 +173,7 @@ impl FileComparison {
         Ok((a != b).then_some(Difference::Checksum))
     }
 
-    /// The checksum that the server tells; none of a local file.
+    /// The checksum that the server states; none for a local file.
     async fn told(
         &self,
         side: usize,
@@ -193,7 +195,7 @@ impl FileComparison {
         Ok(told)
     }
 
-    /// The checksum of the bytes of a file, which all workers of a copy fetch, to nowhere.
+    /// The checksum of the bytes of a file. All workers of a copy fetch them and discard them.
     async fn read(&self, tree: &CopyPath, path: &str, algorithm: Algorithm) -> Result<Checksum> {
         let (path, local) = tree.below(path);
         if local.is_some() {
@@ -220,7 +222,7 @@ fn unread(path: &str) -> Error {
     Error::new(ErrorKind::Local, format!("{path}: no checksum was computed"))
 }
 
-/// Asks for an entry whose listing has no time.
+/// Requests the entry of a name whose listing states no time.
 pub(crate) async fn complete(tree: &CopyPath, entry: &mut DirEntry) -> Result<()> {
     if entry.modified.is_some() { Ok(()) } else { ask(tree, entry).await }
 }
@@ -228,7 +230,7 @@ pub(crate) async fn complete(tree: &CopyPath, entry: &mut DirEntry) -> Result<()
 async fn ask(tree: &CopyPath, entry: &mut DirEntry) -> Result<()> {
     match tree.storage.stat(&entry.path).await {
         Ok(asked) if asked.kind == FileKind::File => *entry = asked,
-        // What it refuses to tell may be readable all the same.
+        // A file whose metadata the server refuses may be readable all the same.
         Err(error) if error.kind() != ErrorKind::PermissionDenied => return Err(error),
         Ok(_) | Err(_) => {}
     }

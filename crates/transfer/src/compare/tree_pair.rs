@@ -1,9 +1,8 @@
-//! Two trees, walked through side by side.
+//! A concurrent walk through two trees.
 //!
 //! A directory is listed in both trees at the same time, and the two lists, which are in the order
-//! of names, are merged. What is found goes to a bounded channel: where its reader is slow, listing
-//! waits. So the memory is that of [`AT_ONCE`] directories, and of the directories beside those on
-//! the way down.
+//! of names, are merged. Findings go to a bounded channel: where its reader is slow, listing waits.
+//! So the memory is that of [`AT_ONCE`] directories, and of their siblings on the way down.
 
 mod alike;
 mod listings;
@@ -58,9 +57,10 @@ pub(crate) enum Found {
     Directory(Side),
     /// A file in one and a directory in the other, or such: the error says which.
     Conflict(Error),
-    /// A name that takes no part, in a directory that only the target has.
+    /// An excluded name (by the filter, or of a partial file), in a directory that only the target
+    /// has.
     Kept,
-    /// Neither a file nor a directory; why it is left out.
+    /// Neither a file nor a directory; the reason why it is skipped.
     LeftOut(&'static str),
     /// A directory that could not be listed, or a name that could not be looked at.
     Unknown(Error),
@@ -111,7 +111,7 @@ impl TreePair {
         Ok(Self { source, target, has_target, may_probe: false })
     }
 
-    /// Lists both trees, and sends what is found. Ends early when nobody receives it any more.
+    /// Lists both trees, and sends what is found. Ends early when the receiver is dropped.
     pub(crate) async fn walk(&self, filter: &Filter, found: mpsc::Sender<FoundName>) {
         let directory = if self.has_target {
             TargetDirectory::existing(self.target.target())
@@ -163,7 +163,7 @@ impl TreePair {
         missing.extend(self.settle_alike(&folder, filter, &mut merged).await);
         for (path, what) in missing {
             let directory = Arc::clone(&folder.directory);
-            // It fails when nobody wants to know any more, which the caller notices.
+            // It fails when the receiver is dropped, which the caller notices.
             drop(found.send(FoundName { path, what, directory }).await);
         }
         for (name, source, target) in merged {
@@ -238,7 +238,7 @@ impl TreePair {
             other => Entry::of(other),
         };
         let target = match target {
-            // Without a file in the source it is the link itself that is too many.
+            // Without a file in the source, the link itself is the difference.
             Some(link) if link.kind == FileKind::Link && alone => Entry::File(link),
             Some(link) if link.kind == FileKind::Link => linked(&self.target, link).await?,
             other => Entry::of(other),
@@ -247,7 +247,7 @@ impl TreePair {
     }
 }
 
-/// Returns true if a name takes part.
+/// Returns true if a name is compared: the filter includes it, and it is no partial file.
 fn is_included(
     filter: &Filter,
     path: &str,

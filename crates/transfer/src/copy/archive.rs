@@ -1,8 +1,9 @@
 //! Properties that an archive keeps beside the bytes of files: symbolic links, and the permissions
 //! and times of directories.
 //!
-//! A directory gets them when everything in it is done: each new name in it would change its time,
-//! and one that may not be written could not be filled. The list of directories is in memory.
+//! They are set when everything in a directory is done: each new name in it would change its time,
+//! and a directory without write permission could not be filled. The list of directories is in
+//! memory.
 
 use crate::file::target::partial_file;
 use crate::options::OverwritePolicy;
@@ -22,7 +23,7 @@ pub(crate) struct DirectoryAttributes {
     pub(crate) target: PathBuf,
     /// The directory on this machine that it is a copy of.
     pub(crate) source: Option<PathBuf>,
-    /// The time that the server tells.
+    /// The time that the server states.
     pub(crate) modified: Option<SystemTime>,
 }
 
@@ -54,8 +55,8 @@ fn set(directory: &DirectoryAttributes) -> Result<()> {
     Ok(())
 }
 
-/// Copies a symbolic link of this machine, with its time, by way of the name `part`. Returns false
-/// if the target is left as it is.
+/// Copies a symbolic link of this machine, with its time, through the temporary name `part`.
+/// Returns false if the existing target is kept.
 pub(crate) fn copy_link(
     source: &Path,
     target: &Path,

@@ -1,8 +1,8 @@
-//! Attempts to copy a file: it is opened, its pieces are fetched, it is finished, and what came of
-//! that decides whether it is done, failed, or copied once more.
+//! Attempts to copy a file: it is opened, its pieces are fetched, it is finished. The outcome
+//! decides whether it is done, failed, or copied again.
 //!
-//! A [`FileCopy`] opens, fetches and finishes. What follows its end is decided here, and nowhere
-//! else: the summary, the queue and the next attempt.
+//! A [`FileCopy`] opens, fetches and finishes. Only this module decides what follows its end: the
+//! record in the summary, the place in the queue and the next attempt.
 
 use crate::copy::concurrency::{moved_files, servers_of};
 use crate::copy::context::CopyContext;
@@ -17,10 +17,11 @@ use hither_core::{Clock, DirEntry, Error, ErrorKind, FileKind, Result};
 use hither_tune::SmallFileLimits;
 use std::sync::Arc;
 
-/// Pauses before attempts for a whole file are longer than those before single requests by this.
+/// The factor by which pauses before attempts for a whole file are longer than those before single
+/// requests.
 const FILE_PAUSES: u32 = 4;
 
-/// Opens a file for workers, and finishes it if nothing of it is to be fetched.
+/// Opens a file for workers, and finishes it if no byte of it has to be fetched.
 pub(crate) async fn begin(shared: &CopyContext, item: CopyItem) {
     let Some(file) = open_file(shared, item, None).await else { return };
     adapt_workers(shared, &file);
@@ -60,7 +61,7 @@ pub(crate) async fn fetch_piece(
         Ok(()) if file.is_small() => {}
         // For the workers that wait because no more pieces of this file may be in flight.
         Ok(()) => {
-            // Replicas join in one by one, and show then what their links are worth.
+            // Replicas join one by one, and only then are their links measured.
             if file.source().replicas().is_some() {
                 adapt_workers(shared, file);
             }
@@ -121,7 +122,7 @@ async fn move_by_servers(shared: &CopyContext, item: &CopyItem) -> bool {
     true
 }
 
-/// The file once more, after a while, if another attempt is left and may succeed.
+/// The item of the next attempt, after a pause; none if no attempt is left or none can succeed.
 async fn next_attempt(shared: &CopyContext, item: &CopyItem, error: &Error) -> Option<CopyItem> {
     let resources = &shared.resources;
     let mut policy = resources.options.retry;
@@ -162,7 +163,7 @@ async fn fail(shared: &CopyContext, file: &Arc<FileCopy>, error: Error) {
     let item = file.item();
     file.free_slot();
     let is_whole = item.range.is_none();
-    // Of a target that has changed, another copy finds the same.
+    // Another copy finds the same changed target.
     let is_source = resources.options.expected.is_none();
     let again = error.kind() == ErrorKind::Changed && !item.restarted && is_whole && is_source;
     let can_go_on = resources.journal.is_some() && file.can_go_on().await;
@@ -212,13 +213,13 @@ async fn asked_again(shared: &CopyContext, item: &CopyItem, error: Error) -> Res
     Ok(CopyItem { entry, restarted: true, is_small: false, ..item.clone() })
 }
 
-/// Adapts the number of workers to what the link of `file` is worth.
+/// Adapts the number of workers to the link of `file`.
 fn adapt_workers(shared: &CopyContext, file: &FileCopy) {
     let limiter = shared.resources.options.bandwidth.as_ref();
     shared.concurrency.opened(&moved_files(file, limiter));
 }
 
-/// Adapts the number of small files at a time to what the servers of this one take.
+/// Adapts the number of concurrent small files to the limits of this file's servers.
 async fn adapt_small_files(shared: &CopyContext, file: &FileCopy) {
     if shared.queue.has_small() {
         file.source().source().expect_small_files();

@@ -1,9 +1,9 @@
 //! The bandwidth limit of a copy, or of several together, across all connections.
 //!
-//! Bytes that have arrived are taken from a token bucket, and while that is in debt no worker asks
-//! its connection for more: the kernel's buffers fill up and TCP stops the sender, as with
-//! [`super::resources::memory_budget`]. What is uploaded arrives first, from wherever it comes, so
-//! the same limiter serves both directions.
+//! Bytes that have arrived are taken from a token bucket. While the bucket is in debt, no worker
+//! reads its connection: the kernel's buffers fill up and TCP stops the sender, as with
+//! [`super::resources::memory_budget`]. Bytes to be uploaded arrive from their source first, so the
+//! same limiter serves both directions.
 
 use futures_core::future::BoxFuture;
 use hither_core::Clock;
@@ -12,10 +12,10 @@ use hither_load::bandwidth::{BandwidthRates, BandwidthTimetable, TokenBucket};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// Interval at which the timetable is looked at.
+/// Interval at which the timetable is read.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// Bytes per second that are worth a worker of their own: with less, a connection would stand
-/// still for longer than servers bear.
+/// Bytes per second for each worker: with less, a connection would be idle for longer than servers
+/// tolerate.
 const BYTES_PER_WORKER: u64 = 64 << 10;
 
 /// The directions in which a file moves through this machine.
@@ -38,7 +38,7 @@ pub struct BandwidthLimit {
 #[derive(Debug)]
 pub struct BandwidthLimiter {
     source: RateSource,
-    /// Its own: each file has another origin of time.
+    /// A clock of its own, because each file has another origin of time.
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
 }
@@ -108,7 +108,7 @@ impl BandwidthLimiter {
         down.max(up).min(LOOK_INTERVAL)
     }
 
-    /// The most workers that the rate at the moment keeps going.
+    /// The largest number of workers that the present rate keeps busy.
     pub(crate) fn max_workers(&self, directions: Directions) -> usize {
         let state = self.state_at(self.clock.now());
         let down = state.rates.down.filter(|_| directions.down);

@@ -1,4 +1,5 @@
-//! The concurrency of a copy: what its [`ConcurrencyController`] measures, and what it turns.
+//! The concurrency of a copy: the measurements that its [`ConcurrencyController`] reads, and the
+//! numbers that it sets.
 
 use crate::control::CopyControl;
 use crate::copy::bandwidth_limiter::BandwidthLimiter;
@@ -33,13 +34,13 @@ pub(crate) struct CopyJob {
     progress: Arc<CopyProgress>,
     budget: Arc<MemoryBudget>,
     queue: Arc<Queue>,
-    /// Workers that have a piece in hand, those above the limit that finish theirs included.
+    /// Workers that have a piece, including those above the limit that finish theirs.
     fetching: AtomicUsize,
     workers_changed: Notify,
 }
 
 impl CopyJob {
-    /// The controller of a copy that begins. Its progress shows the decisions.
+    /// The controller of a new copy, whose progress shows the decisions.
     pub(crate) fn controlled(resources: &CopyResources, queue: &Arc<Queue>) -> CopyConcurrency {
         let CopyResources { options, progress, budget, .. } = resources;
         let limits = ControllerOptions {
@@ -63,17 +64,17 @@ impl CopyJob {
         controller
     }
 
-    /// Counts a piece that a worker has in hand from now on.
+    /// Counts a piece that a worker has taken.
     pub(crate) fn begin_piece(&self) {
         self.fetching.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Counts a piece that a worker had in hand.
+    /// Ends the count of a piece that a worker has finished.
     pub(crate) fn end_piece(&self) {
         self.fetching.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Done when more workers may run, or samples are to be taken.
+    /// Completes when more workers may run, or samples are to be taken.
     pub(crate) async fn more_workers(&self) {
         self.workers_changed.notified().await;
     }

@@ -1,6 +1,6 @@
 //! The state of a copy: its queue, its concurrency, and the resources that its files use.
 //!
-//! Walkers and workers hold it. A file holds the [`CopyResources`] only.
+//! Walkers and workers hold it. A file holds only the [`CopyResources`].
 
 use crate::copy::archive::{self, DirectoryAttributes};
 use crate::copy::concurrency::{CopyConcurrency, CopyJob};
@@ -68,7 +68,7 @@ impl CopyContext {
         AskingWorker { number, workers, has_more_workers: self.concurrency.has_more_workers() }
     }
 
-    /// The next small file, if one more may be under way.
+    /// The next small file, if one more may be in flight.
     pub(crate) fn next_small(&self) -> Option<(CopyItem, SmallSlot)> {
         let budget = &self.resources.budget;
         if !budget.has_room() {
@@ -77,8 +77,8 @@ impl CopyContext {
         self.queue.take_small(self.concurrency.file_limits(), budget)
     }
 
-    /// Returns true for a file that is copied as a whole, beside many others: in one block, not by
-    /// the servers themselves, and not in order.
+    /// Returns true for a file that is copied as a whole, concurrently with many others: in one
+    /// block, not by the servers themselves, and not in order.
     pub(crate) fn is_small(&self, item: &CopyItem) -> bool {
         let options = &self.resources.options;
         let max_bytes = MAX_SMALL_BYTES.min(options.block_bytes);
@@ -90,7 +90,7 @@ impl CopyContext {
         is_free && item.entry.as_ref().is_some_and(is_small)
     }
 
-    /// Adds a file to the queue, when there is room in it.
+    /// Adds a file to the queue; waits while that is full.
     pub(crate) async fn found(&self, mut item: CopyItem) {
         item.is_small = self.is_small(&item);
         self.resources.progress.found_file();
@@ -102,7 +102,7 @@ impl CopyContext {
         }
     }
 
-    /// Adds a small file of a tree to the queue, for a batch, when there is room in it.
+    /// Adds a small file of a tree to the queue, for a batch; waits while the queue is full.
     pub(crate) async fn found_small(&self, root: &Arc<TreeRoot>, file: TreeFile) {
         self.resources.progress.found_file();
         self.resources.progress.found_bytes(file.entry.counted_bytes());

@@ -1,12 +1,12 @@
-//! Copies of what somebody else has listed: files of a tree, or a range of one file.
+//! Copies of files that the caller has listed: files of a tree, or a range of one file.
 //!
-//! One of several machines that share a job gets its part by name, with the versions that the
-//! listing showed, and lists nothing itself. Nothing is kept of an attempt that fails, and no
-//! journal is written: such a part is a few seconds of work, and whoever deals the parts out keeps
-//! the record of them.
+//! A machine that shares a job with others gets its part by name, with the versions from the
+//! listing, and lists nothing itself. A failed attempt leaves nothing, and no journal is written:
+//! such a part is a few seconds of work, and the coordinator that deals the parts out records their
+//! state.
 //!
-//! A range goes into an upload that is begun and committed elsewhere; ranges of other machines go
-//! into the same one. So it may neither be committed nor removed here, whatever happens.
+//! A range goes into an upload that another process begins and commits; other machines write other
+//! ranges of it. So this code never commits or removes the upload.
 
 use crate::copy;
 use crate::copy::context::CopyContext;
@@ -153,7 +153,7 @@ async fn batches(
         drop(source.storage.stat_directory(&source.path).await);
     }
     let root = TreeRoot::new(source, target, &shared.resources.options);
-    // A stream of files must not be in the way of the others.
+    // A stream of files must not block the other requests.
     if !root.takes_batches || !source.storage.has_trees() || files.max_connections() < 2 {
         return Ok(None);
     }

@@ -1,12 +1,12 @@
 //! Piece sizes near the end of a job, from the rates of the workers.
 //!
-//! A worker that takes a whole block shortly before the end is still at it when all others have
-//! nothing left to do, and the path is idle but for it. So pieces become smaller towards the end.
-//! The bytes left, divided by the rate of all workers, are the time left; a worker's next piece is
-//! the bytes that it brings in half of that. Halves, because a rate is an estimate: the worker
-//! comes again, and each time less depends on it. But each piece costs its worker a round trip, so
-//! when only a few are left, it takes what it can bring until the end, and all end at nearly the
-//! same time.
+//! A worker that takes a whole block shortly before the end still fetches it when all others are
+//! idle, and the path is nearly idle. So pieces become smaller towards the end. The bytes left,
+//! divided by the rate of all workers, are the time left; a worker's next piece is the bytes that
+//! it transfers in half of that. Half, because a rate is an estimate, and errors of later, smaller
+//! pieces cost less. But each piece costs its worker a round trip. When only a few round trips are
+//! left, a worker takes as much as it can transfer until the end, and all end at nearly the same
+//! time.
 
 use hither_core::sync::lock;
 use std::collections::BTreeMap;
@@ -15,18 +15,18 @@ use std::time::Duration;
 
 /// The smallest piece, in bytes: less is hardly worth the request.
 const MIN_PIECE_BYTES: u64 = 256 << 10;
-/// Round trips before the end from which on a worker takes its last piece.
+/// A worker takes its last piece when this number of round trips is left.
 const LAST_ROUND_TRIPS: f64 = 5.0;
 
 /// The rates of the workers of a job.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerRates {
-    /// Bytes in a second, waiting for the answer included, by the number of the worker.
+    /// Bytes per second, including the wait for the response, by the number of the worker.
     rates: Mutex<BTreeMap<usize, f64>>,
 }
 
 impl WorkerRates {
-    /// `worker` has brought a piece.
+    /// Records a piece that `worker` has transferred.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub(crate) fn note(&self, worker: usize, bytes: u64, took: Duration) {
         let seconds = took.as_secs_f64();

@@ -1,14 +1,15 @@
-//! Work queue of a job: files that were found and not opened yet, and open files.
+//! Work queue of a job: open files, and files that were found and not opened yet.
 //!
-//! Every worker asks here for its next work. Pieces of open files come before files that are not
-//! open, so that few files are half done at any time; a worker for which there is neither takes
-//! half of what the slowest other one still owes. A file that goes to its target as a stream has
-//! one worker, and more only where no other file can begin: one request is all that it has. A
-//! finder waits while [`MAX_FOUND`] of them have not been opened.
+//! Every worker takes its next task here. Pieces of open files come before files that are not open,
+//! so that few files are half done at any time. If there is neither, a worker takes half of the
+//! bytes that the slowest worker has not received. A file that goes to its target as one stream has
+//! one worker, and more only where no other file can begin, because it is sent by a single request.
+//! A finder waits while [`MAX_FOUND`] files have not been opened.
 //!
-//! Small files out of listings wait in a list of their own, for tasks of their own
-//! ([`crate::copy::worker`]): hundreds of them are under way at a time where the server takes that
-//! many requests. Beside large files they get half of what `--transfers` allows.
+//! Small files from listings wait in a list of their own, for tasks of their own
+//! ([`crate::copy::worker`]): hundreds of them are in flight where the server takes that many
+//! requests. While large files move as well, small files get half of the number that `--transfers`
+//! allows.
 
 use crate::copy::resources::memory_budget::MemoryBudget;
 use crate::copy::small_slot::{SmallSlot, SmallSlots};
@@ -24,9 +25,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-/// The most files that were found and not opened yet. More than any number of workers open while a
-/// directory is listed; a megabyte or two of memory. As many small files at most are written and
-/// wait for the disk and their names.
+/// The largest number of files that were found and not opened yet: more than any number of workers
+/// can open while a directory is listed, and one or two megabytes of memory. Also the largest
+/// number of small files that are written and wait for the disk and their names.
 pub(crate) const MAX_FOUND: usize = 4096;
 
 /// Next task of a worker.
@@ -34,7 +35,7 @@ pub(crate) const MAX_FOUND: usize = 4096;
 pub(crate) enum NextTask {
     Piece(Arc<FileCopy>, Arc<Piece>),
     Open(Box<CopyItem>),
-    /// Small files out of a tree, together.
+    /// A batch of small files of a tree.
     Batch(TreeBatch),
     /// Nothing at the moment.
     Wait,
@@ -54,20 +55,20 @@ pub(crate) struct Queue {
 #[derive(Debug)]
 struct State {
     found: VecDeque<CopyItem>,
-    /// Small files out of trees, for batches.
+    /// Small files of trees, for batches.
     small: SmallFiles,
     /// Small files that are copied one by one.
     singles: VecDeque<CopyItem>,
-    /// Those of them that are under way.
+    /// The small files in flight.
     singles_in_hand: usize,
     open: Vec<Arc<FileCopy>>,
-    /// Large files being opened, and open ones that are not in `open` yet or any more, but not
-    /// done.
+    /// Large files that are being opened, and open files that are not done and not in `open`, yet
+    /// or any more.
     in_hand: usize,
-    /// The number of those that may still find files.
+    /// The number of finders that still run.
     finders: usize,
     max_open: usize,
-    /// Nobody takes anything any more.
+    /// The queue has ended: no worker takes from it any more.
     closed: bool,
 }
 
@@ -105,7 +106,7 @@ impl Queue {
         }
     }
 
-    /// Adds a file, when there is room.
+    /// Adds a file; waits while the queue is full.
     pub(crate) async fn found(&self, item: CopyItem) {
         let is_small = item.is_small;
         self.add(item, |state| {
@@ -116,8 +117,8 @@ impl Queue {
         if is_small { self.slots.notify() } else { self.changed.notify_one() }
     }
 
-    /// Adds files that a worker had and that are copied by themselves now. It does not wait for
-    /// room, which only workers make.
+    /// Adds files of a worker's batch, which are copied one by one now. It does not wait while the
+    /// queue is full, because only workers empty it.
     pub(crate) fn give_back(&self, items: Vec<CopyItem>) {
         let (small, large): (Vec<_>, Vec<_>) = items.into_iter().partition(|item| item.is_small);
         let mut state = self.state();
@@ -128,7 +129,7 @@ impl Queue {
         self.changed.notify_waiters();
     }
 
-    /// Adds a small file, when there is room.
+    /// Adds a small file; waits while the list is full.
     pub(crate) async fn found_small(&self, file: SmallFile) {
         self.add(file, |state| state.small.room()).await;
         self.changed.notify_one();
@@ -138,7 +139,8 @@ impl Queue {
     async fn add<T>(&self, item: T, room: impl Fn(&mut State) -> Option<&mut VecDeque<T>>) {
         loop {
             let mut waiting = pin!(self.room.notified());
-            // Enabled before the queue is looked at, so that no room made in between is missed.
+            // Enabled before the queue is read, so that no place that becomes free in between is
+            // missed.
             waiting.as_mut().enable();
             {
                 let mut state = self.state();
@@ -164,13 +166,13 @@ impl Queue {
         self.room.notify_waiters();
     }
 
-    /// A batch is done with.
+    /// Records that a batch has ended.
     pub(crate) fn ended_batch(&self) {
         self.state().small.ended_batch();
         self.changed.notify_waiters();
     }
 
-    /// One finder less.
+    /// Records that a finder has ended.
     pub(crate) fn found_all(&self) {
         let mut state = self.state();
         state.finders = state.finders.saturating_sub(1);
@@ -183,8 +185,8 @@ impl Queue {
         self.state().is_over()
     }
 
-    /// The next small file, if one more may be under way. It is in hand until [`Queue::closed`].
-    /// Its room in memory is of `budget`.
+    /// The next small file, if one more may be in flight. It counts as in flight until
+    /// [`Queue::closed`]. Its memory is taken from `budget`.
     pub(crate) fn take_small(
         &self,
         limits: FileLimits,
@@ -219,13 +221,13 @@ impl Queue {
         !self.state().singles.is_empty()
     }
 
-    /// Done when there may be one more small file to take.
+    /// Completes when there may be one more small file to take.
     pub(crate) fn small_changed(&self) -> Notified<'_> {
         self.slots.changed()
     }
 
-    /// The next task of `worker`. A file that is to be opened is in the worker's
-    /// hand until [`Queue::opened`] or [`Queue::closed`].
+    /// The next task of `worker`. A file that is to be opened belongs to the worker until
+    /// [`Queue::opened`] or [`Queue::closed`].
     pub(crate) fn take(&self, worker: AskingWorker, limits: FileLimits) -> NextTask {
         let workers = worker.workers;
         let mut state = self.state();
@@ -271,7 +273,7 @@ impl Queue {
         if state.is_over() { NextTask::Over } else { NextTask::Wait }
     }
 
-    /// Takes what is missing of the pieces of workers above `workers` back, for others to fetch.
+    /// Takes the missing parts of the pieces of workers above `workers` back, for others to fetch.
     pub(crate) fn take_back(&self, workers: usize) {
         let open = self.state().open.clone();
         for file in open {
@@ -290,7 +292,7 @@ impl Queue {
         self.changed.notify_waiters();
     }
 
-    /// A file is done with, if it was opened (`file`) or not. It may be copied anew (`again`).
+    /// Ends a file, opened (`file`) or not. It may be queued again (`again`).
     pub(crate) fn closed(
         &self,
         is_small: bool,
@@ -318,12 +320,12 @@ impl Queue {
         }
     }
 
-    /// More can be taken than before.
+    /// Wakes workers, because there is more work to take.
     pub(crate) fn more(&self) {
         self.changed.notify_waiters();
     }
 
-    /// Done when there may be something to do that there was not when this was
+    /// Completes when there may be work that did not exist when this was
     /// [enabled](Notified::enable).
     pub(crate) fn changed(&self) -> Notified<'_> {
         self.changed.notified()

@@ -1,5 +1,5 @@
 //! Resources that the files of a copy share: options, memory, threads, the journal, and the record
-//! of results. A file knows these, and not the queue that it came from.
+//! of results. A file knows these resources, but not its queue.
 
 use crate::copy::resources::blocking_queue::BlockingQueue;
 use crate::copy::resources::job_clock::JobClock;
@@ -38,7 +38,7 @@ pub(crate) struct CopyResources {
 }
 
 impl CopyResources {
-    /// The resources of a job that begins.
+    /// The resources of a new job.
     pub(crate) fn new(
         job: &str,
         options: CopyOptions,

@@ -1,5 +1,4 @@
-//! Before anything moves: what the job is called, what its destination is, and what its sources
-//! are.
+//! Steps before anything moves: the name of the job, the kind of its destination, and its sources.
 
 use crate::copy::archive::LINK_AS_FILE;
 use crate::copy::context::CopyContext;
@@ -14,7 +13,7 @@ use hither_core::{DirEntry, Error, ErrorKind, FileKind, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The text that stands for a job: the same command has the same.
+/// The text that identifies a job: the same command has the same text.
 pub(crate) fn job_name(sources: &[CopyPath], destination: &Destination) -> String {
     let mut names: Vec<_> = sources
         .iter()
@@ -55,7 +54,7 @@ pub(crate) fn refuse_shared_targets(sources: &[CopyPath], destination: &Destinat
     Ok(())
 }
 
-/// Fails if two sources would become one target in a destination that is there and ignores a
+/// Fails if two sources would become one target in a destination that exists and ignores a
 /// difference of their names.
 pub(crate) async fn refuse_alike_targets(
     sources: &[CopyPath],
@@ -93,7 +92,7 @@ pub(crate) async fn goes_into(destination: &Destination, several: bool) -> Resul
         None => match place.storage.stat(&place.path).await {
             Ok(entry) => Some(entry.kind),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
-            // A server that cannot tell may still take files.
+            // A server that cannot answer may still accept files.
             Err(error) if error.kind() == ErrorKind::Unsupported => None,
             Err(error) => return Err(error),
         },
@@ -153,7 +152,7 @@ pub(crate) async fn begin(
     Ok(())
 }
 
-/// A source that was looked at.
+/// The kind of a source.
 enum Looked {
     /// A directory, which was walked through.
     Walked,
@@ -169,7 +168,7 @@ fn may_be_file(shared: &CopyContext, source: &CopyPath) -> bool {
 /// Finds out what a source is, and walks through a directory.
 async fn look(shared: &Arc<CopyContext>, source: &CopyPath, target: &Target) -> Result<Looked> {
     if shared.resources.options.recursive && source.storage.has_trees() {
-        // It tells whether it is a directory, too.
+        // The response shows whether it is a directory, too.
         match tree::walk(shared, source, target).await? {
             tree::WalkResult::Done => return Ok(Looked::Walked),
             tree::WalkResult::Unsupported => {}

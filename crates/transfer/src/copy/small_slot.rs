@@ -1,4 +1,5 @@
-//! The right of a small file to be fetched or uploaded beside others, and its room in memory.
+//! A permit of a small file to be fetched or uploaded concurrently with others, and its share of
+//! the memory budget.
 
 use crate::copy::resources::memory_budget::MemoryBudget;
 use std::sync::Arc;
@@ -39,7 +40,7 @@ impl SmallSlots {
         self.changed.notify_one();
     }
 
-    /// Done when there may be one more small file to take.
+    /// Completes when there may be one more small file to take.
     pub(crate) fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }

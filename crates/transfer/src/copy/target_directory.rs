@@ -1,5 +1,5 @@
-//! A directory at the target, made when something is to be in it, and listed when several files ask
-//! what is there.
+//! A directory at the target. It is made when the first name in it is written, and listed when
+//! several files ask for their existing targets.
 
 use crate::copy::resources::results::CopyResults;
 use crate::destination::Target;
@@ -12,21 +12,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::OnceCell;
 
-/// Files that ask about themselves: a listing costs more than a few questions.
+/// Files whose entries are requested one by one: a listing costs more than a few requests.
 const MAX_QUESTIONS: usize = 2;
-/// The most names of a directory that are kept, some 200 bytes each. Where there are more, each
-/// file asks about itself.
+/// The largest number of names of a directory that are kept, some 200 bytes each. Where there are
+/// more, entries are requested one by one.
 const MAX_NAMES: usize = 20_000;
 
-/// A directory at the target, which may have to be made, in one that may have to be made.
+/// A directory at the target. It and its parent may have to be made.
 #[derive(Debug)]
 pub(crate) struct TargetDirectory {
     pub(crate) target: Target,
-    /// The directory that it is in; none for the first.
+    /// Its parent directory; none for the first.
     parent: Option<Arc<Self>>,
     made: OnceCell<()>,
     questions: AtomicUsize,
-    /// Its entries by name, when they were asked for; none if it cannot be listed.
+    /// Its entries by name, once they were requested; none if it cannot be listed.
     listed: OnceCell<Option<HashMap<String, DirEntry>>>,
 }
 
@@ -36,7 +36,7 @@ impl TargetDirectory {
         Self::with(target, parent, OnceCell::new())
     }
 
-    /// A directory that is there.
+    /// A directory that exists.
     pub(crate) fn existing(target: Target) -> Arc<Self> {
         Self::with(target, None, OnceCell::new_with(Some(())))
     }
@@ -46,7 +46,7 @@ impl TargetDirectory {
         Arc::new(Self { target, parent, made, questions, listed: OnceCell::new() })
     }
 
-    /// Makes the directory, and those that it is in, where that is not done yet.
+    /// Makes the directory and its parents, unless that is done.
     pub(crate) async fn make(&self, results: &CopyResults) -> Result<()> {
         let chain = std::iter::successors(Some(self), |directory| directory.parent.as_deref());
         let chain: Vec<_> = chain.take_while(|directory| !directory.made.initialized()).collect();
@@ -57,7 +57,7 @@ impl TargetDirectory {
         Ok(())
     }
 
-    /// This directory or the nearest above it that is there, as far as is known.
+    /// This directory, or the nearest parent that is known to exist.
     pub(crate) fn nearest(&self) -> &Target {
         let mut nearest = self;
         while let (false, Some(parent)) = (nearest.made.initialized(), &nearest.parent) {
@@ -67,7 +67,7 @@ impl TargetDirectory {
     }
 
     /// The entry of `path` in this directory, or that there is none, as far as its listing shows.
-    /// None if the question is to be asked about the file itself.
+    /// None if the entry of the file has to be requested by itself.
     pub(crate) async fn listed(&self, path: &str) -> Option<Option<DirEntry>> {
         if self.questions.fetch_add(1, Ordering::Relaxed) < MAX_QUESTIONS {
             return None;
@@ -81,7 +81,7 @@ impl TargetDirectory {
         let mut listed = HashMap::new();
         let mut batches = storage.list_batches(path);
         while let Some(listing) = batches.next().await {
-            // Whatever is wrong or missing shows when a file asks about itself.
+            // Errors show when the entry of a file is requested by itself.
             let listing = listing.ok().filter(Listing::is_complete)?;
             let entries = listing.entries.into_iter();
             listed.extend(entries.map(|it| (file_name(&it.path).to_owned(), it)));

@@ -1,4 +1,4 @@
-//! Through a tree of directories: makes them at the target, and queues the files.
+//! A walk through a tree: makes its directories at the target, and queues its files.
 //!
 //! Several directories are listed at the same time, and files move while others are still being
 //! listed: on a long path a tree that is listed directory by directory first costs a round trip for
@@ -7,9 +7,9 @@
 //! ([`crate::copy::queue::MAX_FOUND`]), so a tree of any number of names takes the memory of a few
 //! directories.
 //!
-//! A directory is made when its listing begins to arrive; with a filter when the first file in it
-//! is found, so that none is made in vain. Where small files are sent in batches, these make the
-//! directories ([`crate::tree`]).
+//! A directory is made when its listing begins to arrive; with a filter, when the first file in it
+//! is found, so that no directory stays empty. Where small files are sent in batches, the batches
+//! make the directories ([`crate::tree`]).
 
 use crate::copy::archive::{DirectoryAttributes, LINK_AS_FILE};
 use crate::copy::context::CopyContext;
@@ -28,7 +28,7 @@ use std::time::SystemTime;
 
 /// Directories being listed at the same time.
 pub(crate) const AT_ONCE: usize = 16;
-/// The deepest directory that is walked into: a server that has more is in a loop.
+/// The depth of the deepest directory that is listed: deeper ones are taken for a loop.
 pub(crate) const MAX_LEVELS: usize = 256;
 
 /// A directory to be copied.
@@ -56,8 +56,8 @@ struct Walk<'a> {
 ///
 /// # Errors
 ///
-/// If the directory itself cannot be made or listed. What fails further down is noted, and left
-/// out.
+/// If the directory itself cannot be made or listed. Failures further down are recorded, and
+/// skipped.
 pub(crate) async fn walk(
     shared: &Arc<CopyContext>,
     source: CopyPath,
@@ -108,8 +108,8 @@ impl Walk<'_> {
         format!("{}/{}", self.name(folder).trim_end_matches('/'), file_name(&entry.path))
     }
 
-    /// Records what of a listing is not copied: names that cannot be used, and those that the
-    /// server may not show.
+    /// Records the parts of a listing that are not copied: names that cannot be used, and gaps of
+    /// the listing.
     fn tell_missing(&self, folder: &Folder, listing: &Listing) {
         let filter = &self.shared.resources.options.filter;
         for (path, error) in &listing.failed {
@@ -128,7 +128,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Notes what a directory of an archive gets at the end.
+    /// Records the permissions and the time that a directory of an archive gets at the end.
     fn note_attributes(&self, folder: &Folder) {
         if let Target::Local(target) = &folder.directory.target
             && self.shared.resources.options.archive
@@ -173,8 +173,8 @@ impl Walk<'_> {
         Ok(folders)
     }
 
-    /// The file that a link leads to; none if there is none, the link was copied as such, or
-    /// nothing shows what it leads to, which is a failure.
+    /// The file that a link leads to; none if it leads nowhere, if the link was copied as a link,
+    /// or if its target cannot be determined, which is a failure.
     async fn linked(
         &self,
         folder: &Folder,
@@ -322,7 +322,7 @@ pub(crate) fn relative_to<'a>(root: &str, path: &'a str) -> &'a str {
 fn refuse_nesting(source: &CopyPath, target: &Target) -> Result<()> {
     let (Some(from), Target::Local(to)) = (&source.local, target) else { return Ok(()) };
     let absolute = |path: &PathBuf| std::fs::canonicalize(path).ok();
-    // The target itself may not be there yet, what it is in must be.
+    // The target itself may not exist yet; its parent must.
     let into = absolute(to).or_else(|| {
         let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.map_or_else(|| PathBuf::from("."), PathBuf::from);

@@ -1,10 +1,9 @@
 //! A worker: takes the next task from the queue, and carries it out ([`attempt`]).
 //!
-//! Small files out of listings have no worker: each is a task of its own from its opening to its
-//! name. They begin as others end, as many at a time as the servers take
-//! ([`hither_core::Source::max_small_files`], [`hither_core::Upload::max_small_files`]), the budget
-//! of memory has room for, and the limits of the job allow. A file that waits for the disk and its
-//! name is not counted.
+//! Small files from listings have no worker: each is a task of its own, from its opening to its
+//! final name. The number of these tasks is limited by the servers
+//! ([`hither_core::Source::max_small_files`], [`hither_core::Upload::max_small_files`]), the memory
+//! budget and the limits of the job. A file that waits for the disk and its name does not count.
 
 use crate::copy::attempt;
 use crate::copy::context::CopyContext;
@@ -18,10 +17,10 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
 
-/// Interval at which an idle worker looks for a piece to split.
+/// Interval at which an idle worker searches for a piece to split.
 const LOOK_AROUND: Duration = Duration::from_millis(20);
 
-/// Runs as many workers and small files as help, until nothing is left to do.
+/// Runs the workers and the tasks of small files until no work is left.
 pub(crate) async fn run_all(shared: &Arc<CopyContext>) {
     let budget = &shared.resources.budget;
     let mut running = JoinSet::new();
@@ -60,7 +59,7 @@ pub(crate) async fn run_all(shared: &Arc<CopyContext>) {
 async fn run_worker(shared: Arc<CopyContext>, worker: usize) {
     loop {
         let mut changed = pin!(shared.queue.changed());
-        // Enabled before the queue is asked, so that no change in between is missed.
+        // Enabled before the queue is read, so that no change in between is missed.
         changed.as_mut().enable();
         if worker > shared.concurrency.workers() {
             // Parked, until the limit rises or nothing is left to do.
@@ -76,7 +75,8 @@ async fn run_worker(shared: Arc<CopyContext>, worker: usize) {
                 return;
             }
             NextTask::Wait => {
-                // An idle worker looks again from time to time: a slow piece shows only with time.
+                // An idle worker searches again from time to time, because a slow piece shows only
+                // with time.
                 let began = Instant::now();
                 drop(tokio::time::timeout(LOOK_AROUND, changed).await);
                 shared.resources.progress.fetch.starved(began.elapsed());

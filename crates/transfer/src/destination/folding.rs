@@ -1,11 +1,11 @@
-//! Names that a destination takes for one: those that differ in case (Windows, macOS, many WebDAV
-//! servers), or in the Unicode form of their characters (macOS; the forms are those of UAX #15).
+//! Names that collide at a destination, because they differ only in case (Windows, macOS, many
+//! WebDAV servers) or in their Unicode normalization form (macOS; UAX #15).
 //!
 //! The second one of such a pair would replace the first. So where a directory has a pair, the
-//! destination is asked before the second one moves: a file is made there under one name, and
-//! looked for under the other. Each directory with a pair is asked, once: below it another file
-//! system may be mounted, and some keep the rule for each directory (ext4, NTFS). One that is still
-//! to be made is like the one that it will be in.
+//! destination is tested before the second file moves: a file is made there under one name, and its
+//! metadata are requested under the other. Each directory with a pair is tested once: another file
+//! system may be mounted below it, and some file systems have a rule for each directory (ext4,
+//! NTFS). A directory that is still to be made follows the rule of its parent.
 
 use crate::destination::Target;
 use crate::file::target::partial_file;
@@ -18,9 +18,9 @@ use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tracing::warn;
 
-/// Names of a directory among which pairs are looked for: 40 MB at the most.
+/// The largest number of names of a directory that are searched for pairs: at most 40 MB.
 const MAX_NAMES: usize = 1 << 21;
-/// Pairs of a job for which the source is listed once more, to tell the other name.
+/// Pairs of a job for which the source is listed again, to name the other file in the error.
 const MAX_LISTINGS: usize = 100;
 
 /// Differences between names that a destination ignores.
@@ -30,7 +30,7 @@ pub(crate) struct Folding {
     form: bool,
 }
 
-/// The names of a directory that were met so far, as far as they may be pairs.
+/// The names of a directory so far, as far as they may be pairs.
 #[derive(Debug, Default)]
 pub(crate) struct MetNames {
     hashes: HashSet<u64>,
@@ -38,15 +38,15 @@ pub(crate) struct MetNames {
     answers: DirectoryAnswers,
 }
 
-/// The differences that one directory of the destination ignores, as far as it was asked.
+/// The differences that one directory of the destination ignores, as far as it was tested.
 #[derive(Debug, Default)]
 pub(crate) struct DirectoryAnswers {
     ignores_case: Option<bool>,
     ignores_form: Option<bool>,
 }
 
-/// The names of the directories on the way to the last path of a walk: finds those that some
-/// destination takes for one.
+/// The names of the directories on the way to the last path of a walk. Finds names that would
+/// collide at some destination.
 #[derive(Debug, Default)]
 pub struct MetPaths(Vec<(String, MetNames)>);
 
@@ -55,10 +55,10 @@ pub struct MetPaths(Vec<(String, MetNames)>);
 pub(crate) struct PairCheck(AtomicUsize);
 
 impl Folding {
-    /// Everything that any destination ignores.
+    /// All differences that some destination ignores.
     pub(crate) const ALL: Self = Self { case: true, form: true };
 
-    /// The text that all names have in common that are one for such a destination.
+    /// The normalized text of a name: equal for all names that collide at such a destination.
     pub(crate) fn fold(self, name: &str) -> String {
         let cased = if self.case && !name.is_ascii() {
             name.to_lowercase()
@@ -75,7 +75,7 @@ impl Folding {
 }
 
 impl MetNames {
-    /// Adds a name, and returns true if a destination may take it for one that was met before.
+    /// Adds a name, and returns true if it may collide with an earlier one at a destination.
     pub(crate) fn add(&mut self, name: &str) -> bool {
         let hash = self.keys.hash_one(Folding::ALL.fold(name));
         if self.hashes.len() >= MAX_NAMES {
@@ -87,7 +87,7 @@ impl MetNames {
 
 impl MetPaths {
     /// Adds a path; those of a directory come one after the other, but for what is below them.
-    /// Returns true if a destination may take it for another one in its directory.
+    /// Returns true if it may collide with another name of its directory at a destination.
     pub fn add(&mut self, path: &str) -> bool {
         let directory = parent(path);
         let leads_to = |above: &str| {
@@ -110,7 +110,7 @@ impl MetPaths {
 }
 
 impl DirectoryAnswers {
-    /// The differences in `name` that the directory `target` ignores, which is there.
+    /// The differences in `name` that the existing directory `target` ignores.
     pub(crate) async fn folding(&mut self, name: &str, target: &Target) -> Result<Folding> {
         let base = unique_partial_name(name);
         let case = match self.ignores_case {
@@ -131,8 +131,8 @@ impl DirectoryAnswers {
 }
 
 impl PairCheck {
-    /// Fails if `path`, of which another name in its directory of the source may be a pair, would
-    /// replace that one in `target`, a directory that is there, of which `met` has the names.
+    /// Fails if `path` would replace another name of its source directory in the existing directory
+    /// `target`. `met` has the names of that source directory so far.
     pub(crate) async fn check(
         &self,
         source: &dyn Storage,
@@ -170,7 +170,7 @@ pub(crate) fn clash(name: &str, other: &str, target: &Target) -> Error {
     Error::new(ErrorKind::Invalid, what)
 }
 
-/// Returns true if a file that is made in a directory under one name is there under another one.
+/// Returns true if a file that is made in a directory under one name also exists under another.
 async fn is_one(directory: &Target, name: &str, other: &str) -> Result<bool> {
     match directory {
         Target::Output | Target::Discard => Ok(false),
@@ -188,7 +188,7 @@ async fn is_one(directory: &Target, name: &str, other: &str) -> Result<bool> {
             storage.put(&path, PutOptions::default()).await?.commit(None).await?;
             let seen = storage.stat(&join(directory, other)).await;
             if let Err(error) = storage.remove(&path).await {
-                // The answer is known: servers that take files need not let them be removed.
+                // The result is known: servers that accept files need not allow their removal.
                 warn!(path, %error, "an empty partial file is left");
             }
             match seen {

@@ -1,10 +1,10 @@
-//! The blocks of a file that is copied: what no worker has taken yet, the pieces in flight, and
-//! what is written.
+//! The blocks of a file that is copied: the bytes that no worker has taken, those in flight, and
+//! those that are written.
 //!
 //! Workers [take](FileBlocks::take) pieces. An idle worker for which none is left gets the later
 //! half of the [slowest one](FileBlocks::split_slowest). The file is complete once all blocks are
-//! written and no piece is in flight, and the worker that has completed it finishes it. Blocks
-//! whose checksums are wrong are taken back, and fetched again.
+//! written and no piece is in flight; the worker that completes it then finishes it. Blocks whose
+//! checksums are wrong are taken back, and fetched again.
 
 pub(crate) mod block_map;
 pub(crate) mod piece;
@@ -43,10 +43,10 @@ struct BlocksState {
     running: Vec<Arc<Piece>>,
     /// Nothing more is fetched.
     over: bool,
-    /// Checksums of the blocks as they came the first time, when the file is fetched again because
-    /// its checksum was wrong.
+    /// Checksums of the blocks as first received, when the file is fetched again because its
+    /// checksum was wrong.
     before: Option<BTreeMap<u64, Checksum>>,
-    /// Blocks that came differently the second time.
+    /// Blocks with different checksums the second time.
     damaged: Vec<u64>,
 }
 
@@ -79,9 +79,8 @@ impl FileBlocks {
         self.max_pieces
     }
 
-    /// The next piece for `worker` to fetch at `now`, if there is one that nobody has taken. Where
-    /// pieces can be cut anywhere, it is at most as large as `share` says of the bytes that have
-    /// not arrived.
+    /// The next piece for `worker` to fetch at `now`, if one is left. Where pieces can be cut
+    /// anywhere, it is at most as large as `share` returns for the bytes that have not arrived.
     pub(crate) fn take(
         &self,
         worker: usize,
@@ -94,7 +93,7 @@ impl FileBlocks {
             return None;
         }
         let range = match ranges {
-            // A server that knows no ranges sends everything for every question: there must be only
+            // A server without ranges sends the whole file for every request: there must be only
             // one.
             RangeSupport::Whole => state.map.take_rest(),
             _ if self.is_exact => state.map.take(u64::MAX),
@@ -109,9 +108,9 @@ impl FileBlocks {
     /// Splits off the later half of the slowest piece for an idle worker, by [`SplitRule::COPY`].
     /// All that is missing of it is taken if its replica is much slower than the others.
     ///
-    /// A piece that was taken from a silent one may be silent for twice as long. Else, where a
-    /// queue on the path is longer than the latency that was measured, idle workers would take the
-    /// same bytes from each other for ever, each before the first one has arrived.
+    /// A piece that was taken from a silent one may be silent for twice as long. Otherwise, where a
+    /// queue on the path is longer than the measured latency, idle workers would take the same
+    /// bytes from each other for ever, each before its first byte has arrived.
     pub(crate) fn split_slowest(&self, idle: IdleWorker) -> Option<Arc<Piece>> {
         let IdleWorker { number, now, rtt, best_speed } = idle;
         let rule = match best_speed {
@@ -136,8 +135,8 @@ impl FileBlocks {
         Some(state.start(Piece::new(number, given, now, patience)))
     }
 
-    /// Takes what is missing of the pieces of workers above `workers` back, for others to fetch.
-    /// Their connections end with that, and their share of the path is free at once.
+    /// Takes the missing parts of the pieces of workers above `workers` back, for others to fetch.
+    /// This closes their connections, and frees their share of the path at once.
     pub(crate) fn take_back(&self, workers: usize) {
         if self.is_exact {
             return;
@@ -191,12 +190,12 @@ impl FileBlocks {
         self.state().map.written_from(at)
     }
 
-    /// The blocks that are there: length and crc32c, by their start.
+    /// The written blocks: length and crc32c, by their start.
     pub(crate) fn whole_blocks(&self) -> BTreeMap<u64, (u64, Checksum)> {
         self.state().map.whole_blocks()
     }
 
-    /// The checksums of the whole file, as far as they were computed on the way.
+    /// The checksums of the whole file, as far as they were computed while bytes arrived.
     pub(crate) fn checksums(&self) -> Option<BlockChecksums> {
         self.state().map.checksums()
     }
@@ -222,14 +221,14 @@ impl FileBlocks {
         self.state().map.written(part, checksums)
     }
 
-    /// Notes that bytes were counted and dropped where they came in: as good as written.
+    /// Records bytes that were discarded on arrival: they count as written.
     pub(crate) fn dropped(&self, range: Range<u64>) {
         for part in self.within_blocks(range) {
             self.written(part, BlockChecksums::of([], false));
         }
     }
 
-    /// Compares a block with the same one of the first time, if there was one.
+    /// Compares a block with the same block as first received, if there is one.
     pub(crate) fn compare(&self, whole: &Whole) {
         let mut state = self.state();
         let before = state.before.as_ref().and_then(|known| known.get(&whole.range.start));
@@ -252,13 +251,13 @@ impl FileBlocks {
         self.state().map.reopen(start).map_or(0, |(block, _)| range::len(&block))
     }
 
-    /// Goes on with a file that was complete.
+    /// Continues with a file that was complete.
     pub(crate) fn go_on(&self) {
         self.state().over = false;
     }
 
-    /// Takes back the blocks that are `wanted`, to be compared when they come again. Returns their
-    /// bytes. If there are some, `prepare` is called before a worker can take them.
+    /// Takes back the `wanted` blocks, to be compared when they arrive again. Returns the number of
+    /// their bytes. If there are some, `prepare` is called before a worker can take them.
     pub(crate) fn fetch_blocks_again(
         &self,
         mut wanted: impl FnMut(&Range<u64>) -> bool,
@@ -282,8 +281,8 @@ impl FileBlocks {
         bytes
     }
 
-    /// Begins again with nothing there. Returns false if that was done before. Otherwise `prepare`
-    /// is called before a worker can take a piece.
+    /// Discards all blocks and begins again. Returns false if that was done before. Otherwise
+    /// `prepare` is called before a worker can take a piece.
     pub(crate) fn fetch_all_again(&self, prepare: impl FnOnce()) -> bool {
         let mut state = self.state();
         if state.before.is_some() {

@@ -1,5 +1,5 @@
-//! The checksums of a file that is copied: those that are computed while bytes pass, those that the
-//! servers and a catalogue state, and the blocks that came wrong.
+//! The checksums of a file that is copied: those computed while bytes pass, those that servers and
+//! a catalogue state, and the damaged blocks.
 //!
 //! Where a catalogue states checksums of pieces, each block is compared as soon as it is whole
 //! ([`FileChecks::compare_block`]). The pieces that differ are fetched again.
@@ -20,12 +20,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::task::JoinHandle;
 
-/// Times that one block may come wrong.
+/// The number of times that one block may arrive damaged.
 const MAX_REJECTIONS: u32 = 4;
 /// The largest block, in bytes, that is made as large as a piece.
 const MAX_BLOCK_BYTES: u64 = 64 << 20;
 
-/// A server's checksum of a file, being asked for.
+/// A pending request for a server's checksum of a file.
 pub(crate) type Asking = JoinHandle<Result<Option<Checksum>>>;
 
 /// The checksums of one file.
@@ -39,13 +39,13 @@ pub(crate) struct FileChecks {
     prefix: Option<PrefixSum>,
     /// Checksums of pieces, by which blocks are compared.
     pieces: Option<Arc<PieceChecksums>>,
-    /// An earlier run has left bytes, which are not compared again.
+    /// An earlier attempt has left bytes, which are not compared again.
     is_resumed: bool,
-    /// Times that blocks came wrong, by their starts.
+    /// The number of times that blocks arrived damaged, by their starts.
     rejections: Mutex<BTreeMap<u64, u32>>,
     /// Bytes of such blocks that progress still counts as done.
     rejected_bytes: AtomicU64,
-    /// The server's checksum, being asked for.
+    /// The pending request for the server's checksum.
     asking: Mutex<Option<Asking>>,
     /// The checksum that the server has stated.
     stated: Mutex<Option<Checksum>>,
@@ -195,7 +195,7 @@ impl FileChecks {
         Ok(Some(WrongBlock { right: right.collect::<Result<_>>()?, wrong: all_wrong }))
     }
 
-    /// Counts a block that came wrong. Returns false if that has happened too often.
+    /// Counts a damaged block. Returns false if that has happened too often.
     pub(crate) fn may_reject(&self, start: u64) -> bool {
         let mut rejections = lock(&self.rejections);
         let count = rejections.entry(start).or_default();
@@ -213,17 +213,17 @@ impl FileChecks {
         self.rejected_bytes.swap(0, Ordering::Relaxed)
     }
 
-    /// Notes that the server is being asked for its checksum.
+    /// Records the pending request for the server's checksum.
     pub(crate) fn set_asking(&self, asking: Asking) {
         *lock(&self.asking) = Some(asking);
     }
 
-    /// The question, if its answer has not been taken yet.
+    /// The pending request, if its result has not been taken yet.
     pub(crate) fn take_asking(&self) -> Option<Asking> {
         lock(&self.asking).take()
     }
 
-    /// Notes the checksum that the server states, or that it states none.
+    /// Records the checksum that the server states, or that it states none.
     pub(crate) fn set_stated(&self, stated: Option<Checksum>) {
         *lock(&self.stated) = stated;
     }

@@ -1,4 +1,4 @@
-//! Files that are at the target already: whether they are left as they are.
+//! The decision about an existing file at the target: it is kept or replaced.
 
 use crate::destination::Target;
 use crate::file::identify::of_file;
@@ -11,7 +11,7 @@ use hither_core::storage::{FileTimes, since_1970};
 use hither_core::{Error, ErrorKind, FileKind, Result};
 use std::path::Path;
 
-/// Returns true if the target is to be left as it is.
+/// Returns true if the existing target is to be kept.
 pub(crate) async fn is_to_be_skipped(
     existing: OverwritePolicy,
     item: &CopyItem,
@@ -59,9 +59,9 @@ pub(crate) async fn is_to_be_skipped(
     should_skip(existing, &item.target, version, times, known, &seen)
 }
 
-/// Decides whether a file is left as it is, because an earlier attempt has copied it or by the rule
-/// for existing targets. `version` is that of the source, with the times there, and `seen` is what
-/// is at the target.
+/// Returns true if an existing target is kept, because an earlier attempt has copied it or by the
+/// rule for existing targets. `version` is that of the source, `times` is how the source's storage
+/// keeps times, and `seen` is the version at the target.
 pub(crate) fn should_skip(
     existing: OverwritePolicy,
     target: &Target,

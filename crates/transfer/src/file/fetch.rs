@@ -1,14 +1,14 @@
-//! One worker: fetches a piece, and has what arrives written, both at the same time.
+//! The fetch of one piece by a worker, which receives and writes bytes concurrently.
 //!
-//! The connection delivers into the piece's inlet, on the threads that drive sockets; as soon as
-//! enough waits there, it is written, one write at a time for each worker: at once by the same
-//! thread if writes are quick, else by one that may block, while more arrives. When the budget is
-//! spent, the worker stops asking its connection for more until something has been written. A
+//! The connection delivers into the buffer of the piece, on the threads that drive sockets. As soon
+//! as enough bytes wait there, they are written, one write at a time for each worker: by the same
+//! thread if writes are quick, else by a thread that may block, while more bytes arrive. When the
+//! memory budget is spent, the worker stops reading its connection until bytes have been written. A
 //! piece is done when it is written, not when it has arrived, so that an interruption never costs a
-//! worker more than the block it is at.
+//! worker more than its current block.
 //!
-//! A request that fails is sent again for the rest of the piece ([`hither_core::retry`]). A byte is
-//! progress.
+//! A request that fails is sent again for the rest of the piece ([`hither_core::retry`]). Any
+//! received byte counts as progress.
 
 use crate::file::FileCopy;
 use crate::file::blocks::piece::Piece;
@@ -22,13 +22,13 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tracing::{debug, trace};
 
-/// Bytes that are worth a write by another thread: below, waking it costs more than copying.
+/// The smallest write by another thread, in bytes: below, waking it costs more than copying.
 pub const WRITE_BYTES: u64 = 1 << 20;
-/// Bytes that are worth a write on the spot: below, calling the system costs more than copying; far
-/// above, the first ones have left the processor's cache.
+/// The smallest write by the same thread, in bytes: below, the system call costs more than copying;
+/// far above, the first bytes have left the processor's cache.
 const WRITE_IN_PLACE_BYTES: u64 = 256 << 10;
-/// A worker whose writes cannot keep up holds this much, in bytes, besides what is being written:
-/// more would be out of the processor's caches by the time that it is its turn.
+/// The bytes that a worker whose writes cannot keep up holds, besides those being written: more
+/// would leave the processor's caches before they are written.
 const MAX_WAITING_BYTES: u64 = 2 * WRITE_BYTES;
 
 /// Fetches and writes a piece.
@@ -68,7 +68,7 @@ pub(crate) async fn run(file: &Arc<FileCopy>, piece: &Arc<Piece>) -> Result<()> 
     retry::run(&file.resources.options.retry, file.source.source().clock(), attempt).await
 }
 
-/// The request for what is missing of a piece.
+/// The request for the missing bytes of a piece.
 fn fetch<'a>(file: &'a Arc<FileCopy>, piece: &Arc<Piece>) -> BoxFuture<'a, Result<()>> {
     let request = file.source.request(piece.buffer.missing());
     let resources = Arc::clone(&file.resources);
@@ -103,7 +103,7 @@ struct PieceFetch<'a> {
     fetch: Option<BoxFuture<'a, Result<()>>>,
     fetched: Result<()>,
     write: Option<BoxFuture<'static, Result<()>>>,
-    /// There was no room for more when last asked.
+    /// The memory budget was used up at the last poll.
     is_full: bool,
     /// Ends when the limit of bandwidth allows more.
     pause: Option<BoxFuture<'static, ()>>,
@@ -133,7 +133,7 @@ impl PieceTimes {
         }
     }
 
-    /// More may arrive from now on (`is_blocked` is false), or not.
+    /// Records whether reading the connection is blocked from now on.
     fn block(&mut self, is_blocked: bool, now: Duration) {
         match self.blocked_since.take() {
             Some(since) if !is_blocked => self.blocked += now.saturating_sub(since),
@@ -159,7 +159,7 @@ impl Drop for PieceFetch<'_> {
 }
 
 impl PieceFetch<'_> {
-    /// Starts writing what waits, if that is worth it and nothing is being written.
+    /// Starts a write of the waiting bytes, if they are enough and no write is in progress.
     fn start_write(&mut self) -> bool {
         if self.write.is_some() {
             return false;
@@ -203,8 +203,8 @@ impl PieceFetch<'_> {
         }
     }
 
-    /// Ready when more may arrive. Where writes are whole blocks, what bounds memory is the number
-    /// of workers: the one whose turn it is must never wait for the others.
+    /// Ready when more may arrive. Where writes are whole blocks, the number of workers bounds the
+    /// memory: the worker whose turn it is must never wait for the others.
     fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<()> {
         ready!(self.poll_bandwidth(context));
         let exact = self.file.target.is_exact();
@@ -246,7 +246,7 @@ impl Future for PieceFetch<'_> {
                 let now = self.now();
                 self.times.block(false, now);
                 self.times.fetched_at.get_or_insert(now);
-                // What is being written was asked above, and wakes this worker.
+                // The write in progress was polled above, and wakes this worker.
                 return match self.write {
                     Some(_) => Poll::Pending,
                     None => Poll::Ready(Ok(std::mem::replace(&mut self.fetched, Ok(())))),

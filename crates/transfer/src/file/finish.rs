@@ -1,9 +1,9 @@
 //! End of a file's copy, between the last byte and the final name: checksums are compared, and the
 //! file is renamed.
 //!
-//! A file whose checksum is wrong is fetched once more, whole, block by block: those that come
-//! differently the second time were damaged on the way. If the checksum is still wrong, the file is
-//! damaged where it comes from, or what it was compared with is; nothing gets the final name then.
+//! A file whose checksum is wrong is fetched again, whole, block by block: blocks that differ the
+//! second time were damaged in transit. If the checksum is still wrong, the source is damaged, or
+//! the checksum that it was compared with is wrong; then no file gets the final name.
 
 use crate::copy::resources::unseen::UnseenFile;
 use crate::destination::Target;
@@ -30,7 +30,7 @@ pub(crate) enum Finished {
     Again(u64),
 }
 
-/// Time for which the checksums of further replicas are waited for once there is one.
+/// The time to wait for the checksums of further replicas once one has answered.
 const CHECKSUM_GRACE: Duration = Duration::from_secs(1);
 
 /// Finishes a file that is complete.
@@ -98,8 +98,7 @@ pub(crate) async fn finish(file: &Arc<FileCopy>) -> Result<Finished> {
     Ok(Finished::Done)
 }
 
-/// Begins again, because the bytes were not what they should be. Returns false if that was done
-/// before.
+/// Fetches the file again, because its checksum was wrong. Returns false if that was done before.
 fn fetch_again(file: &FileCopy) -> bool {
     file.blocks.fetch_all_again(|| {
         file.target.advance(|| 0);
@@ -172,8 +171,7 @@ async fn computed(file: &Arc<FileCopy>) -> Result<Option<Checksum>> {
     }
 }
 
-/// The checksum of bytes that came in any order: of what has not been summed up yet. Blocks the
-/// thread.
+/// The checksum of bytes that came in any order; sums up the rest. Blocks the thread.
 fn summed_up(file: &FileCopy) -> Result<Option<Checksum>> {
     let (Some(prefix), Some(part)) = (file.checks.prefix(), file.target.part()) else {
         return Ok(None);
@@ -240,7 +238,7 @@ async fn give_name(file: &Arc<FileCopy>, checksum: Option<&Checksum>) -> Result<
     Ok(is_compared)
 }
 
-/// Notes that the file has its name, and that nothing has shown its size.
+/// Records an upload that has its name, and whose size is not confirmed yet.
 fn note_unseen(file: &FileCopy) {
     let Target::Remote(storage, path) = &file.item.target else { return };
     let unseen = UnseenFile {
@@ -267,8 +265,8 @@ async fn put_on_disk(file: &Arc<FileCopy>, part: &PartialFile) -> Result<()> {
     file.resources.group_sync.sync(device, Some(part.part())).await
 }
 
-/// Leaves what was written to the next attempt, and gives back the room that was reserved for the
-/// rest. Returns the error, which says what stays if the disk is full.
+/// Leaves the written bytes to the next attempt, and frees the disk space that was reserved for the
+/// rest. Returns the error, which states what stays if the disk is full.
 pub(crate) async fn leave(file: &Arc<FileCopy>, error: Error) -> Error {
     let first = error.clone();
     let left = file.blocking(move |file| {

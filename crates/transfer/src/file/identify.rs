@@ -1,4 +1,4 @@
-//! The version of a file to be copied: as it was listed, or as the server states it.
+//! The version of a file to be copied: from its listing, or from a response of the server.
 
 use crate::file::blocks::piece_buffer::{PieceBuffer, WriteBatch};
 use crate::file::item::CopyItem;
@@ -10,7 +10,7 @@ use hither_core::{
 };
 use std::sync::Arc;
 
-/// The version of the source, and its first bytes if they had to be asked for.
+/// The version of the source, and its first bytes if they had to be requested.
 pub(crate) async fn identify(
     policy: &RetryPolicy,
     item: &CopyItem,
@@ -35,8 +35,8 @@ pub(crate) async fn identify(
             let is_beyond = |probed: &Result<_>| {
                 probed.as_ref().err().is_some_and(|it| it.kind() == ErrorKind::Corrupt)
             };
-            // An empty file has no first bytes, and s3s refuses them without its size. A small one
-            // may lack the end of those that were asked for, but not the first.
+            // An empty file has no first bytes, and s3s refuses such a request without stating the
+            // size. A small file may be shorter than the requested range, but has its first bytes.
             if listed.size == Some(0) && is_beyond(&probed) {
                 probed = probe(source, policy, refuses, 1).await;
                 if is_beyond(&probed) {
@@ -73,8 +73,9 @@ pub(crate) async fn identify(
     }
 }
 
-/// Returns true if the size of an entry can be believed. Servers that make their listings up say 0
-/// where they do not know: of a file that is said to be empty, the first bytes are asked for.
+/// Returns true if the size of an entry can be believed. Servers with generated listings state 0
+/// where they do not know the size: so the first bytes of a file that is listed as empty are
+/// requested.
 fn is_told(entry: &DirEntry, item: &CopyItem) -> bool {
     entry.size.is_some_and(|size| size > 0 || item.local.is_some())
 }
@@ -84,9 +85,8 @@ pub(crate) fn unknown_size(name: &str) -> Error {
     Error::new(ErrorKind::Protocol, what)
 }
 
-/// The version of a file of which the listing states nothing but the size, as the server states it
-/// now: an earlier attempt has copied some of it, and nothing has to be sent again if it is the
-/// same.
+/// The present version of a file whose listing states only the size. An earlier attempt has copied
+/// a part of it, which need not be sent again if the version is the same.
 async fn of_silent_listing(
     item: &CopyItem,
     source: &Arc<dyn Source>,
@@ -116,9 +116,10 @@ pub(crate) fn of_file(entry: DirEntry, item: &CopyItem) -> Result<FileVersion> {
     }
 }
 
-/// As [`probe`], of a file that nobody has listed. What is named as data, labelled as a page, and
-/// begins as one, is a page in its place: one to log in, or one about the file. Scripts that send
-/// data often leave the label at HTML, so that the label alone says nothing.
+/// As [`probe`], for a file that was not listed. A response that is labelled as HTML and begins as
+/// HTML, for a name that is not one of a page, is a page in place of the file: a login page, or one
+/// about the file. Scripts that send data often leave the label at HTML, so the label alone proves
+/// nothing.
 async fn probe_unlisted(
     item: &CopyItem,
     source: &Arc<dyn Source>,
@@ -154,12 +155,12 @@ async fn probe(
 ) -> Result<(FileVersion, Option<WriteBatch>)> {
     let first = 0..bytes;
     let request = Request { ranges: vec![first], refuses_pages, ..Request::default() };
-    // Files that are named one by one are large ones as a rule. On a long path a small one costs
-    // handshakes for nothing, a large one would cost two round trips more: one to learn that it is
-    // large, one to open the workers.
+    // Files that are named one by one are usually large. On a long path a small one costs unneeded
+    // handshakes; a large one would cost two more round trips: one to learn that it is large, one
+    // to open the connections of the workers.
     source.expect_bulk();
     let attempt = || async {
-        // What a failed attempt has brought may be of another replica.
+        // The bytes of a failed attempt may be of another replica.
         let buffer = Arc::new(PieceBuffer::new(0..u64::MAX));
         let into = Arc::clone(&buffer);
         let sink = Box::new(move |part| {
@@ -169,7 +170,7 @@ async fn probe(
         if response.size.is_some() {
             return Ok((response, buffer));
         }
-        // The end of a file whose size nobody states is looked for.
+        // The end of a file of unknown size is searched for.
         let end = Request { ranges: Vec::new(), tail: 1, ..request.clone() };
         let at_end = source.fetch(end, Box::new(drop)).await?;
         Ok((ResponseMeta { size: at_end.size, ..response }, buffer))
@@ -182,7 +183,7 @@ async fn probe(
 }
 
 /// Fails if a response `ended` after another number of bytes than the server has `stated`
-/// elsewhere: it may be of a login page. A size of 0 is not believed.
+/// elsewhere: it may be a login page. A stated size of 0 is not believed.
 fn check_stated(item: &CopyItem, ended: Option<u64>, stated: Option<u64>) -> Result<()> {
     match (ended, stated.filter(|stated| *stated > 0)) {
         (Some(ended), Some(stated)) if ended != stated => {

@@ -1,4 +1,4 @@
-//! A file to be copied, before anything of it was.
+//! A file to be copied, before it is opened.
 
 use crate::copy::bandwidth_limiter::Directions;
 use crate::copy::target_directory::TargetDirectory;
@@ -17,14 +17,14 @@ pub(crate) struct CopyItem {
     pub(crate) path: String,
     /// For messages.
     pub(crate) name: String,
-    /// The same on this machine, if it is here.
+    /// The local path, if the file is on this machine.
     pub(crate) local: Option<PathBuf>,
     /// Its directory entry, if known.
     pub(crate) entry: Option<DirEntry>,
     /// Its permissions, if its server states them.
     pub(crate) mode: Option<u32>,
     pub(crate) target: Target,
-    /// The directory that the target is in, if it is one of a tree.
+    /// The parent directory of the target, if the file is a part of a tree.
     pub(crate) directory: Option<Arc<TargetDirectory>>,
     /// It changed once already while it was copied.
     pub(crate) restarted: bool,
@@ -37,7 +37,7 @@ pub(crate) struct CopyItem {
 }
 
 impl CopyItem {
-    /// The file at `source`, of which nothing was copied yet.
+    /// The file at `source`, for a first attempt.
     pub(crate) fn new(source: CopyPath, entry: Option<DirEntry>, target: Target) -> Self {
         Self {
             name: source.name(),

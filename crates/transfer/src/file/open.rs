@@ -1,8 +1,8 @@
 //! Opening of a file to be copied: its version, its target, and the bytes already there.
 //!
-//! A file out of a listing is known by its entry there. One that was named by its URL is asked for
-//! its first bytes instead, which shows the size and the version as well as a question for them
-//! would, and brings a small file whole.
+//! The metadata of a listed file are those of its entry. For a file that was named by its URL, the
+//! first bytes are requested instead: the response shows the size and the version as a HEAD would,
+//! and contains all of a small file.
 
 use crate::copy::resources::CopyResources;
 use crate::copy::small_slot::SmallSlot;
@@ -34,7 +34,7 @@ use tracing::debug;
 pub(crate) enum OpenResult {
     /// It is to be copied.
     File(Arc<FileCopy>),
-    /// It is left as it is. Its size in bytes.
+    /// The existing target is kept. Its size in bytes.
     Skipped(u64),
 }
 
@@ -86,7 +86,7 @@ pub(crate) async fn open(
     let byte_order = if is_ordered { ByteOrder::InOrder } else { ByteOrder::Any };
     let checks = FileChecks::new(algorithm, byte_order, pieces, &blocks);
     let token = abilities.token.clone();
-    // An upload may take nothing but whole blocks.
+    // An upload may take only whole blocks.
     let fits =
         abilities.takes_any_bytes || !matches!(sink, Sink::Upload(_)) || arrived_bytes == size;
     let order = is_ordered.then(|| Sequencer::new(blocks.first_missing()));
@@ -147,8 +147,8 @@ async fn of_replicas(replicas: &dyn ReplicaSet, version: &mut FileVersion, known
     }
 }
 
-/// The checksum to compute; none if nothing could be compared with it and none was requested.
-/// That of a `catalogue` costs no question.
+/// The checksum to compute; none if nothing could be compared with it and none was requested. The
+/// checksum of a `catalogue` costs no request.
 fn algorithm(
     resources: &CopyResources,
     item: &CopyItem,
@@ -260,7 +260,7 @@ fn noted(blocks: &BlockMap, known: Known) -> Vec<(Range<u64>, Checksum)> {
     noted.filter(|(range, _)| is_block(range)).collect()
 }
 
-/// The blocks that are in the part file as they were `noted`.
+/// The blocks of the partial file whose checksums are as `noted`.
 fn verified(
     part: &PartialFile,
     mut blocks: BlockMap,
@@ -278,7 +278,7 @@ fn verified(
     blocks
 }
 
-/// Asks the server for its checksum, while the bytes move.
+/// Requests the checksum from the server, while the bytes move.
 fn ask_for_checksum(file: &Arc<FileCopy>) {
     let options = &file.resources.options;
     let given = matches!(options.verify, Verify::Value(_));

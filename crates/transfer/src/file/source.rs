@@ -3,10 +3,10 @@
 //! All requests read one version. A response of another one fails the copy.
 //!
 //! Where a file has several replicas and the checksum of the whole is wrong, some bytes are wrong,
-//! but nothing shows which. Then the file is completed from a single replica, the one that has sent
-//! most: only the blocks that others sent are fetched again ([`FileSource::try_next_replica`]). If
-//! the checksum is right then, the blocks that came differently were wrong, and their senders are
-//! excluded by name ([`FileSource::conclude`]). If not, another replica is tried.
+//! but it is unknown which. Then the file is completed from the single replica that has sent most
+//! of it: only the blocks from other replicas are fetched again ([`FileSource::try_next_replica`]).
+//! If the checksum is right then, the blocks that differ were wrong, and their senders are excluded
+//! by name ([`FileSource::conclude`]). If not, another replica is tried.
 
 use crate::file::blocks::FileBlocks;
 use crate::file::checks::WrongPiece;
@@ -27,7 +27,8 @@ use tracing::warn;
 
 /// Round-trip time below which a worker that ends later than the others does not matter.
 const MIN_BALANCING_RTT: Duration = Duration::from_millis(2);
-/// The same where replicas may have links of very different rates: a slow one may need any time.
+/// The same where replicas may have links of very different rates: a slow one may take arbitrarily
+/// long.
 const REPLICA_BALANCING_RTT: Duration = Duration::from_millis(20);
 /// Replicas that a file is completed from, one after the other, after its checksum was wrong. Each
 /// may cost its whole size.
@@ -149,7 +150,7 @@ impl FileSource {
         }
     }
 
-    /// Compares what a response says about the file with what is known of it.
+    /// Compares the version in a response with the known version.
     ///
     /// # Errors
     ///
@@ -167,7 +168,7 @@ impl FileSource {
         let mut validator = lock(&self.validator);
         match &*validator {
             Some(known) if validators_differ(known, seen) => changed(known.clone(), seen.clone()),
-            // A strong one says more than a weak one. The source has compared them.
+            // A strong validator is kept rather than a weak one. The source has compared them.
             Some(known) if !known.starts_with("W/") || !seen.starts_with('"') => Ok(()),
             _ => {
                 *validator = Some(seen.clone());
@@ -176,7 +177,7 @@ impl FileSource {
         }
     }
 
-    /// The version, with what is known about it now, the checksum that servers `stated` included.
+    /// The version as it is known now, including the checksum that servers `stated`.
     pub(crate) fn version_now(&self, stated: Option<Checksum>) -> FileVersion {
         let Some(replicas) = self.replicas() else { return self.version.clone() };
         let checksum = replicas.expected_checksum().or(stated);
@@ -187,8 +188,8 @@ impl FileSource {
         }
     }
 
-    /// The latency by which pieces are balanced; none if that does not pay. `has_more_workers` is
-    /// true where each connection seems to be limited.
+    /// The latency by which pieces are balanced; none if balancing would gain nothing.
+    /// `has_more_workers` is true where each connection seems to be limited.
     pub(crate) fn balancing_rtt(&self, has_more_workers: bool) -> Option<Duration> {
         let latency = self.source().link().latency();
         match self.replicas() {
@@ -205,8 +206,8 @@ impl FileSource {
         self.replicas()?.best_speed()
     }
 
-    /// Excludes the sender of a piece that is wrong, if there is another replica. Returns what was
-    /// wrong.
+    /// Excludes the sender of a wrong piece, if there is another replica. Returns the description
+    /// of the error.
     pub(crate) fn wrong_piece(&self, wrong: &WrongPiece) -> Error {
         let WrongPiece { range: piece, seen, expected } = wrong;
         let what = format!(

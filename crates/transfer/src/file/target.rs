@@ -1,8 +1,7 @@
 //! The target of a file that is copied: a partial file, an upload, or an output.
 //!
-//! Targets differ in what a write may be: a local file takes any bytes at any place; what is
-//! uploaded goes in whole blocks, on some servers in order; the standard output takes bytes in
-//! order.
+//! Targets differ in the writes that they take: a local file takes any bytes at any offset; an
+//! upload takes whole blocks, on some servers in order; the standard output takes bytes in order.
 
 pub(crate) mod kernel_copy;
 pub(crate) mod partial_file;
@@ -18,8 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::RwLock;
 
-/// Longest time for which a write may keep a thread from the sockets that it drives. The kernel
-/// makes a program that writes faster than the disk wait for longer (at least 10 ms).
+/// The longest time for which a write may block a thread that drives sockets. The kernel blocks a
+/// program that writes faster than the disk for longer (at least 10 ms).
 const QUICK: Duration = Duration::from_millis(8);
 /// Pieces of a copy within this machine at a time. The kernel lets one thread write to a file, and
 /// others spin for it; the checksums of a piece are computed while the next is copied.
@@ -40,7 +39,7 @@ pub(crate) enum Sink {
 pub(crate) struct SinkAbilities {
     /// Most blocks at the same time.
     pub(crate) parallel: usize,
-    /// Where the bytes are until the file is whole.
+    /// The token of the partial file or upload, with which a later attempt resumes.
     pub(crate) token: Option<String>,
     /// An upload takes bytes in writes of any length.
     pub(crate) takes_any_bytes: bool,
@@ -58,7 +57,7 @@ pub(crate) struct FileTarget {
     is_small: bool,
     /// The last write took less than [`QUICK`].
     writes_are_quick: AtomicBool,
-    /// Where the bytes are until the file is whole.
+    /// The token of the partial file or upload, with which a later attempt resumes.
     token: Mutex<Option<String>>,
 }
 
@@ -127,7 +126,7 @@ impl FileTarget {
         matches!(self.sink, Sink::Discard)
     }
 
-    /// Returns true if an interruption leaves something of the target.
+    /// Returns true if written bytes remain at the target after an interruption.
     pub(crate) fn is_persistent(&self) -> bool {
         matches!(self.sink, Sink::Part(_) | Sink::Upload(_))
     }
@@ -157,12 +156,12 @@ impl FileTarget {
         needs_blocks || self.order.is_some() || self.is_small
     }
 
-    /// Returns true if what was written cannot be taken back.
+    /// Returns true if written bytes cannot be taken back.
     pub(crate) fn is_final(&self) -> bool {
         self.is_exact() && self.part().is_none()
     }
 
-    /// Waits for the turn of what begins at `offset`.
+    /// Waits for the turn of the bytes that begin at `offset`.
     pub(crate) async fn turn(&self, offset: u64) -> Result<()> {
         match &self.order {
             Some(order) => order.turn(offset).await,
@@ -170,7 +169,8 @@ impl FileTarget {
         }
     }
 
-    /// Gives the turn to what begins where `written` says that what is written ends.
+    /// Gives the turn to the bytes that follow the end of the written ones, as `written` returns
+    /// it.
     pub(crate) fn advance(&self, written: impl FnOnce() -> u64) {
         if let Some(order) = &self.order {
             order.advance(written());
@@ -182,8 +182,8 @@ impl FileTarget {
         self.order.iter().for_each(Sequencer::fail);
     }
 
-    /// Returns true if batches are written by the thread that has received them. Never to a small
-    /// file, which has to be created first, or to a pipe, whose reader may take its time.
+    /// Returns true if batches are written by the thread that has received them. False for a small
+    /// file, which has to be created first, and for a pipe, whose reader may be slow.
     pub(crate) fn writes_in_place(&self) -> bool {
         let may = self.part().is_some() && !self.is_small;
         may && self.writes_are_quick.load(Ordering::Relaxed)
@@ -208,8 +208,8 @@ impl FileTarget {
         }
     }
 
-    /// Most small files that may be uploaded at a time; none if this is no upload, 0 if the server
-    /// does not say.
+    /// The largest number of small files that may be uploaded at a time; none without an upload, 0
+    /// if the limit of the server is unknown.
     pub(crate) async fn max_small_uploads(&self) -> Option<usize> {
         let upload = self.upload()?.read().await;
         Some(upload.as_ref().map_or(0, |upload| upload.max_small_files()))
@@ -223,7 +223,7 @@ impl FileTarget {
                 if let Some(upload) = upload.write().await.take()
                     && !is_range
                 {
-                    // The reason for giving up is the error to report.
+                    // The error that ended the copy is the one to report.
                     drop(upload.abort().await);
                 }
             }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// A part of an upload that somebody else has begun, and will commit.
+/// A part of an upload that another process has begun, and will commit.
 #[derive(Debug, Clone)]
 pub(crate) struct UploadRange {
     pub(crate) range: Range<u64>,

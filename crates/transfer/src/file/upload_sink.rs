@@ -1,14 +1,14 @@
 //! Beginning, or resuming, the upload of a file or of a range of one.
 //!
-//! A resumed upload is verified: blocks that an earlier attempt had uploaded are summed up again
-//! from the local source when it is resumed. When all of the file is on the server, the checksum of
-//! the whole is compared with the server's. If it states none, or another one, the blocks are read
-//! back and compared one by one, and those that the server has lost are uploaded again.
+//! A resumed upload is verified: the checksums of blocks that an earlier attempt had uploaded are
+//! computed again from the local source. When all of the file is on the server, the checksum of the
+//! whole is compared with the server's. If the server states none, or another one, the blocks are
+//! read back and compared one by one, and those that the server has lost are uploaded again.
 //!
-//! The same is done within one attempt with blocks after which a request to the server failed: it
-//! may have lost power, and with it what it had confirmed and not put on its disk. Nothing shows
-//! that afterwards, as the file may have all of its length already. What it loses when all is
-//! compared and the name is being given is found by a look at the whole, [`confirm`].
+//! The same is done within one attempt with blocks after which a request to the server failed: the
+//! server may have lost power, and with it confirmed bytes that were not on its disk. The length of
+//! the file does not show that, because it may be complete already. Bytes that the server loses
+//! between this comparison and the rename are found by comparing the whole file, [`confirm`].
 
 use crate::copy::resources::CopyResources;
 use crate::destination::Target;
@@ -47,8 +47,9 @@ pub(crate) async fn whole(
     known: Option<Known>,
     algorithm: Option<Algorithm>,
 ) -> Result<(Sink, BlockMap, bool)> {
-    // The sums of blocks that went in an earlier attempt are not all known, and some are of no use
-    // for that of the file: where one was asked for, or cannot be put together, all go again.
+    // The checksums of blocks that an earlier attempt uploaded are not all known, and some cannot
+    // be combined to that of the file: where a checksum was requested, or cannot be combined, all
+    // blocks are uploaded again.
     let is_explicit = resources.options.verify.is_explicit();
     let is_resumable = |algorithm: Algorithm| !is_explicit && algorithm.is_combinable();
     let known = known.filter(|_| algorithm.is_none_or(is_resumable));
@@ -94,7 +95,7 @@ async fn summed_again(
     let summing = spawn_blocking(move || {
         let Ok(file) = File::open(&path) else { return Vec::new() };
         let again = blocks.into_iter().filter_map(|(range, known)| {
-            // What cannot be read is uploaded again, and fails then.
+            // A block that cannot be read is uploaded again, and fails then.
             let sums = summed(&file, &path, range.clone(), with_adler32).ok()?;
             (sums.crc32c == known.crc32c).then_some((range, sums))
         });
@@ -125,8 +126,8 @@ fn summed(
     Ok(BlockChecksums { crc32c: crc32c.finish(), adler32: adler32.map(Hasher::finish) })
 }
 
-/// Compares what the server may have lost with what it has now that it has all of the file. Returns
-/// the bytes of the blocks that are to be uploaded again.
+/// Compares the blocks that the server may have lost, once all of the file was sent. Returns the
+/// number of bytes in the blocks that are to be uploaded again.
 pub(crate) async fn verify_doubtful(file: &FileCopy) -> Result<u64> {
     let Some(upload) = file.target.upload() else { return Ok(0) };
     let upload = upload.read().await;
@@ -184,7 +185,7 @@ pub(crate) async fn verify_doubtful(file: &FileCopy) -> Result<u64> {
     Ok(again)
 }
 
-/// Compares a file that has its name, of which the server may have lost bytes meanwhile.
+/// Compares a file that has its final name, because the server may have lost bytes before.
 ///
 /// # Errors
 ///
@@ -213,7 +214,7 @@ pub(crate) async fn confirm(file: &FileCopy) -> Result<()> {
     Err(Error::new(ErrorKind::Corrupt, what))
 }
 
-/// The sink of a range of an upload, of which the rest is left to others.
+/// The sink of a range of an upload. Other processes upload the rest.
 pub(crate) async fn range(
     storage: &dyn Storage,
     path: &str,
@@ -225,7 +226,7 @@ pub(crate) async fn range(
     let resume = Some(part.token.clone());
     let upload = storage.put(path, PutOptions { resume: resume.clone(), ..options }).await?;
     if upload.token() != resume {
-        // What was begun instead belongs to nobody; the error to report is the one below.
+        // No process needs the upload that was begun instead; the error to report is the one below.
         drop(upload.abort().await);
         let what = format!(
             "{path}: {} has no partial file of this upload any more: run the same copy again",

@@ -57,7 +57,7 @@ impl FileVersion {
         is_newer == Some(true)
     }
 
-    /// Returns true if this has something to compare, and `other` nothing but a size.
+    /// Returns true if this has a property to compare, and `other` only a size.
     pub(crate) fn tells_more_than(&self, other: &Self) -> bool {
         let is_silent = |it: &Self| {
             it.validator.is_none()
@@ -69,12 +69,12 @@ impl FileVersion {
     }
 
     /// Returns true if the two are surely the same version: the sizes are known and equal, no
-    /// property known of both differs, and at least one is known of both. Weak entity tags that
-    /// agree say nothing: a server sends them for a file that changed a moment ago, and a strong
-    /// one later.
+    /// property known of both differs, and at least one is known of both. Equal weak entity tags
+    /// prove nothing: a server sends them for a file that changed a moment ago, and a strong one
+    /// later.
     ///
-    /// Equal checksums settle it whatever else differs, since replicas have tags and times of their
-    /// own. The tag of a replica is compared with that of the same one.
+    /// Equal checksums decide whatever else differs, because replicas have tags and times of their
+    /// own. The tag of a replica is compared only with an earlier tag of the same replica.
     pub(crate) fn is_surely(&self, other: &Self) -> bool {
         if self.size.is_none() || self.size != other.size {
             return false;

@@ -5,8 +5,8 @@
 //! longer, the next ones are written away from the threads that drive sockets, until they are quick
 //! again ([`FileTarget::note_write`](crate::file::target::FileTarget::note_write), decision 0050).
 //!
-//! Summing up goes along with writing, by the same thread, while the bytes are in its cache. A
-//! block that becomes whole is noted in the journal after it was written, never before.
+//! The thread that writes also computes checksums, while the bytes are in its cache. A block that
+//! becomes whole is recorded in the journal after it was written, never before.
 
 use crate::file::FileCopy;
 use crate::file::blocks::block_map::BlockChecksums;
@@ -63,7 +63,7 @@ async fn put(file: &Arc<FileCopy>, batch: WriteBatch) -> Result<()> {
     let progress = &file.resources.progress;
     let waiting_since = file.source.now();
     file.target.turn(batch.offset).await?;
-    // It goes where it cannot be taken back from.
+    // Bytes that are written there cannot be taken back.
     if file.target.is_final()
         && let Some(wrong) = file.checks.compare_batch(&batch)
     {
@@ -97,7 +97,7 @@ async fn put(file: &Arc<FileCopy>, batch: WriteBatch) -> Result<()> {
     done
 }
 
-/// Writes a batch where that may block, and notes what was written.
+/// Writes a batch on a thread that may block, and records the written ranges.
 fn put_blocking(file: &FileCopy, batch: &WriteBatch, interruptions: Option<u64>) -> Result<()> {
     let progress = &file.resources.progress;
     let began = file.source.now();
@@ -113,13 +113,13 @@ fn put_blocking(file: &FileCopy, batch: &WriteBatch, interruptions: Option<u64>)
     let ended = file.source.now();
     progress.verify.busy(ended.saturating_sub(written));
     file.target.note_write(ended.saturating_sub(began));
-    // What was there before has no turn.
+    // Bytes of an earlier attempt have no turn.
     file.target.advance(|| file.blocks.written_from(batch.range().end).1);
     Ok(())
 }
 
-/// Goes on with the sum of what has arrived in a row, after `bytes` were written: with more than
-/// that, so that the sum keeps up.
+/// Continues the sum of the contiguous bytes after `bytes` were written: with more than `bytes`, so
+/// that the sum keeps up.
 fn sum_up_prefix(file: &FileCopy, bytes: u64) -> Result<()> {
     let (Some(prefix), Some(part)) = (file.checks.prefix(), file.target.part()) else {
         return Ok(());
@@ -139,8 +139,9 @@ fn note_token(file: &FileCopy, token: Option<String>) {
     });
 }
 
-/// Sums up what was written, and notes the blocks that it made whole. Before it was uploaded, this
-/// number of requests to the server had failed.
+/// Computes the checksums of written bytes, and records the blocks that they complete.
+/// `interruptions` is the number of requests to the server that had failed before the upload of
+/// these bytes.
 fn note_batch(file: &FileCopy, batch: &WriteBatch, interruptions: Option<u64>) -> Result<()> {
     file.checks.chain(batch);
     let parts = file.blocks.within_blocks(batch.range());
@@ -154,8 +155,8 @@ fn note_batch(file: &FileCopy, batch: &WriteBatch, interruptions: Option<u64>) -
     Ok(())
 }
 
-/// Notes what was copied without passing through here. It is read where a later attempt would
-/// compare it.
+/// Records bytes that the kernel has copied. They are read for checksums if a later attempt would
+/// compare them.
 fn note_copied(file: &FileCopy, target: &PartialFile, range: Range<u64>) -> Result<()> {
     for part in file.blocks.within_blocks(range) {
         let checksums = match file.journal() {

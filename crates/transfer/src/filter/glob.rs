@@ -37,7 +37,7 @@ pub(super) fn compile(pattern: &str) -> Result<Regex> {
 }
 
 /// The patterns of the directories, with a slash at the end, in which `pattern` may match files:
-/// from the innermost to the root. One that is too hard to tell gives every directory.
+/// from the innermost to the root. A pattern that is too complex gives every directory.
 pub(super) fn directories(pattern: &str) -> Vec<String> {
     if has_hard_alternatives(pattern) {
         return vec!["/**".to_owned()];
@@ -144,7 +144,7 @@ fn class(rest: &mut Peekable<Chars<'_>>, translated: &mut String) -> Result<(), 
             '\\' => translated.push(rest.next().ok_or(UNENDED)?),
             '[' => depth += 1,
             ']' => depth -= 1,
-            // Between classes these mean set operations to the engine, and nothing in a glob.
+            // In a class these are set operations to the engine, and ordinary characters in a glob.
             '&' | '~' | '-' if rest.peek() == Some(&c) => return Err("an invalid range in [ ]"),
             _ => {}
         }

@@ -1,7 +1,7 @@
-//! Files that are brought from tape to disk before they are copied.
+//! Files that are staged from tape to disk before they are copied.
 //!
-//! All files are found first, so that they are asked for in one request: a tape library orders what
-//! it reads by where it lies. Each is copied as soon as it is on disk.
+//! All files are found first and requested together, because a tape library orders its reads by the
+//! position on tape. Each file is copied as soon as it is on disk.
 
 use crate::copy::context::CopyContext;
 use crate::file::item::CopyItem;
@@ -12,13 +12,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tracing::debug;
 
-/// Time between two questions for progress at first, and at the most.
+/// The interval of polls at first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const MAX_PAUSE: Duration = Duration::from_secs(30);
-/// Questions in a row that may fail.
+/// The number of polls in a row that may fail.
 const MAX_FAILURES: u32 = 10;
 
-/// Waits for files that are brought to disk.
+/// A wait for files that are being staged.
 #[derive(Debug)]
 pub struct StagingWait {
     staging: Box<dyn Staging>,
@@ -35,8 +35,8 @@ impl StagingWait {
         Self { staging, states, pause: None, failures: 0 }
     }
 
-    /// Polls until files are on disk or have failed that were not before. Returns their numbers and
-    /// states; none if no file is waited for any more.
+    /// Polls until further files are on disk or have failed. Returns their numbers and states; none
+    /// if all files have ended.
     ///
     /// # Errors
     ///
@@ -70,7 +70,7 @@ impl StagingWait {
         Ok(Vec::new())
     }
 
-    /// The files that are waited for no more.
+    /// The files that have ended.
     fn settled(&mut self, states: Vec<StagingState>) -> Vec<(usize, StagingState)> {
         let mut settled = Vec::new();
         for (nth, (slot, state)) in self.states.iter_mut().zip(states).enumerate() {

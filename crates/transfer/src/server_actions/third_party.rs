@@ -1,9 +1,9 @@
-//! Files that two servers move between them, while this machine watches.
+//! Third-party copies: two servers move a file between them, and this machine monitors it.
 //!
-//! A [`ThirdPartyMover`] knows which servers can do that, and how. This module has what is the same
-//! for all of them: existing targets are treated as in every copy, and after the move sizes and
-//! checksums of both ends are compared. A server that has a maximum of files at a time refuses
-//! more: fewer are asked for from then on, and a refused one waits for its turn.
+//! A [`ThirdPartyMover`] knows which servers can do that, and how. This module has the part that is
+//! common to all protocols: existing targets are treated as in every copy, and after the move sizes
+//! and checksums of both ends are compared. A server with a limit of concurrent copies refuses
+//! more: then fewer are requested at a time, and a refused one waits for its turn.
 
 use crate::copy::context::CopyContext;
 use crate::destination::Target;
@@ -24,7 +24,7 @@ use tracing::debug;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MoveResult {
     Moved,
-    /// It is left as it is.
+    /// The existing target is kept.
     Skipped,
     /// It is to be copied through this machine.
     FallBack,
@@ -61,7 +61,7 @@ pub(crate) async fn run(
             shared
                 .results()
                 .note_once(format!("{server} moves no more files at a time: others wait"));
-            // As long as others of this job are moved, its turn comes.
+            // Its turn comes while other files of this job are being moved.
             let policy = &shared.resources.options.retry;
             let Some(pause) = backoff.next(policy, retry, others > 0, &shared.resources.clock)
             else {
@@ -112,7 +112,7 @@ async fn move_between(
     let moved = {
         let counted = Arc::clone(&counted);
         let progress = Arc::clone(&shared.resources.progress);
-        // Markers may come twice, and count what is written twice.
+        // Markers may come twice, and count bytes that are written twice.
         Arc::new(move |bytes: u64| {
             let bytes = bytes.min(size);
             let before = counted.fetch_max(bytes, Ordering::Relaxed);
@@ -121,7 +121,7 @@ async fn move_between(
     };
     let result = async {
         let before = match shared.resources.options.existing {
-            // What is there would have been kept.
+            // An existing file would have been kept.
             OverwritePolicy::Keep => Before::Absent,
             existing if existing.replaces() => Before::look(item, target, target_path).await,
             _ => Before::Unknown,
@@ -159,7 +159,8 @@ enum Before {
 }
 
 impl Before {
-    /// Returns what is at the target now. Of many files of a directory, its listing tells.
+    /// Returns the entry at the target now. For many files of a directory it is taken from a
+    /// listing.
     async fn look(item: &CopyItem, target: &dyn Storage, path: &str) -> Self {
         if let Some(directory) = item.directory.as_ref().filter(|_| item.backoff.failures() == 0)
             && let Some(listed) = directory.listed(path).await
@@ -173,7 +174,8 @@ impl Before {
         }
     }
 
-    /// Returns true if `seen` may be what was there, and nothing shows that it was replaced.
+    /// Returns true if `seen` may be the file from before the move: no property shows that it was
+    /// replaced.
     fn may_be(&self, seen: &DirEntry) -> bool {
         matches!(self, Self::There(old) if is_same_version(old, seen) == Some(true))
     }
@@ -190,7 +192,8 @@ impl Before {
 
 /// Compares size and checksum of both ends: of a small file only if that is asked for, or if the
 /// target looks as it did `before`, so that nothing may have been done. A wrong file is removed, if
-/// it is surely the one that was moved: a server may not have done what it confirmed.
+/// it is certainly the one that was moved: a server may have confirmed a move that it did not carry
+/// out.
 async fn verify(
     shared: &CopyContext,
     item: &CopyItem,
@@ -221,7 +224,7 @@ async fn verify(
         Some(format!("{} arrived, expected {}", seen.shown_size(), file.size))
     };
     let Some(wrong) = wrong else { return Ok(seen) };
-    // Another size shows by itself, and may be of another client, which may also have replaced it.
+    // The next job notices another size by itself; and the file may be one of another client.
     let is_removed = seen.size == Some(file.size)
         && before.is_replaced_by(&seen)
         && file.target.remove_version(&seen).await.unwrap_or_default();

@@ -2,12 +2,12 @@
 //!
 //! A listing can be wrong without an error: a disk that is not mounted is an empty directory, and a
 //! source that changes while it is listed shows a file in neither place. So before the first
-//! deletion the source is asked once more about the directories that the names are in. Where it
-//! may have names that it does not show, nothing is deleted.
+//! deletion the directories of the names are listed again in the source. Where the source may have
+//! names that it does not show, nothing is deleted.
 //!
 //! A server may list a link to a directory as the directory. So before anything in a directory is
-//! deleted, the directory is tried to be removed, which shows what it is
-//! ([`Storage::remove_directory`]): a link may go, and what it leads to stays.
+//! deleted, a removal of the directory itself is attempted, which shows whether it is a link
+//! ([`Storage::remove_directory`]): then the link is removed, and its target stays.
 //!
 //! [`Storage::remove_directory`]: hither_core::Storage::remove_directory
 
@@ -28,7 +28,7 @@ use tracing::debug;
 pub(crate) struct Deletions {
     files: Vec<String>,
     directories: BTreeSet<String>,
-    /// Directories with something in them that stays.
+    /// Directories that contain names to be kept.
     kept: BTreeSet<String>,
     most: usize,
     /// Names found, those beyond `most` included.
@@ -66,7 +66,7 @@ impl Deletions {
         }
     }
 
-    /// The name at `path` stays, and so do the directories that it is in.
+    /// Records that the name at `path` is kept, and with it its parent directories.
     pub(crate) fn keep(&mut self, path: &str) {
         let mut directory = parent(path);
         // Of too many names, none is deleted.
@@ -130,11 +130,11 @@ impl Deletions {
         }
     }
 
-    /// A name to be deleted that the source has by now.
+    /// A name to be deleted that the source has meanwhile.
     async fn appeared(&self, pair: &TreePair) -> Result<Option<String>> {
         let mut by_parent: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         let names = self.files.iter().chain(&self.directories);
-        // What is in a directory that goes, goes with it.
+        // Contents are deleted with their directory.
         for path in names.filter(|path| !self.directories.contains(parent(path))) {
             by_parent.entry(parent(path)).or_default().push(path);
         }
@@ -154,8 +154,8 @@ impl Deletions {
         }
     }
 
-    /// Deletes the files, and then the directories that are empty, the innermost first. Those that
-    /// are only not seen to hold anything stay, and those that they are in.
+    /// Deletes the files, and then the empty directories, the innermost first. Directories that may
+    /// have hidden contents are kept, and so are their parents.
     pub(crate) async fn run(mut self, target: &CopyPath) -> Removed {
         let mut removed = Removed::default();
         self.leave_links(target, &mut removed).await;
@@ -189,7 +189,7 @@ impl Deletions {
         removed
     }
 
-    /// Leaves out what is behind links, or in directories that may be links. Removes those of the
+    /// Excludes names behind links, and in directories that may be links. Removes those of the
     /// links that only the destination has.
     async fn leave_links(&mut self, target: &CopyPath, removed: &mut Removed) {
         let mut left = BTreeSet::new();
@@ -234,7 +234,7 @@ impl Deletions {
         entered
     }
 
-    /// Ends the deletions in a directory that is gone, or no directory.
+    /// Ends the deletions in a directory that was removed, or is no directory.
     async fn leave(
         &mut self,
         target: &CopyPath,
@@ -288,7 +288,7 @@ impl Removed {
                     debug!(path, "deleted");
                     number += 1;
                 }
-                // Somebody else has removed it.
+                // Another client has removed it.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => self.failures.push(CopyFailure { source: path, error }),
             }

@@ -1,8 +1,8 @@
-//! One batch: its files are asked for in one request, written as they arrive, synced together, and
-//! named.
+//! One batch: its files are requested together, written as they arrive, synced together, and
+//! renamed.
 //!
-//! While files are written by a thread that may block, others arrive; at most one write of a batch
-//! is under way, and the memory of what waits for it counts in the job's budget.
+//! Files arrive while others are written by a thread that may block. At most one write of a batch
+//! is in progress, and the memory of the files that wait for it counts in the job's budget.
 
 use crate::copy::context::CopyContext;
 use crate::destination::Target;
@@ -49,7 +49,7 @@ struct BatchFetch<'a> {
     written: Vec<Written>,
 }
 
-/// Copies the files of a batch. What fails is noted.
+/// Copies the files of a batch. Failures are recorded.
 pub(crate) async fn run(shared: &Arc<CopyContext>, batch: TreeBatch) {
     let TreeBatch { root, files } = batch;
     let files = without_skipped(shared, &root, files).await;
@@ -175,7 +175,8 @@ impl BatchFetch<'_> {
 
     async fn follow(&mut self, events: &mut dyn TreeEvents) -> Result<()> {
         loop {
-            // Nobody reads the connection while there is no room; what this batch holds is written.
+            // While the memory budget is used up, the connection is not read, and the waiting files
+            // are written.
             if !self.shared.resources.budget.has_room() {
                 self.settle().await;
                 self.shared.resources.budget.room().await;
@@ -196,7 +197,7 @@ impl BatchFetch<'_> {
     fn take(&mut self, event: TreeEvent) {
         match event {
             TreeEvent::Content(file, pieces) => {
-                // What came is what the server read now; the walk's entry may be older.
+                // The received entry is current; that of the walk may be older.
                 let Some(walked) = self.missing.remove(&file.relative) else { return };
                 let bytes = file.entry.counted_bytes();
                 let walked_bytes = walked.entry.counted_bytes();
@@ -271,7 +272,7 @@ impl BatchFetch<'_> {
         self.written().await;
     }
 
-    /// Puts what was written on the disk, and gives it its names.
+    /// Syncs the written files, and renames them to their final names.
     async fn finish(&mut self) {
         let written = std::mem::take(&mut self.written);
         let devices: BTreeSet<_> = written.iter().filter_map(|one| one.part.device()).collect();
@@ -351,7 +352,7 @@ fn write_file(
     Ok(part)
 }
 
-/// Gives files their names, and notes them as done.
+/// Gives files their names, and records them as done.
 fn give_names(shared: &CopyContext, root: &TreeRoot, written: Vec<Written>) {
     let replace = shared.resources.options.existing.replaces();
     let mut done = Vec::with_capacity(written.len());

@@ -1,14 +1,14 @@
 //! One sync for all small files that wait for one.
 //!
-//! Syncing file by file costs a wait for the disk for each. `syncfs` puts everything on the disk
-//! that was written before it began. So files and batches of them take a ticket when they are
-//! written; whoever syncs covers all tickets that were taken before, and those whose ticket is
-//! covered meanwhile do not sync at all. A file that nobody else waits with is synced alone, which
-//! does not wait for what others write to that file system.
+//! Syncing each file separately would wait for the disk once per file. `syncfs` syncs everything
+//! that was written before it began. So files and batches take a ticket when they are written; a
+//! sync covers all tickets that were taken before it, and a file whose ticket is covered meanwhile
+//! does not sync at all. If no other file waits, only the file itself is synced, which does not
+//! wait for writes of other programs to that file system.
 //!
-//! The kernel reports an error of a file system once to each descriptor that was open before it. So
-//! one is kept from before the first write, and an error fails all tickets that the sync would have
-//! covered.
+//! The kernel reports an error of a file system once to each descriptor that was open before the
+//! error. So a descriptor from before the first write is kept, and an error fails all tickets that
+//! the sync would have covered.
 
 use crate::file::target::partial_file::failed;
 use hither_core::sync::lock;
@@ -50,7 +50,7 @@ struct Covered {
 }
 
 impl GroupSync {
-    /// Notes that something will be written to `file`, on the file system `device`.
+    /// Records a coming write to `file`, on the file system `device`.
     pub(crate) fn watch(&self, device: u64, file: &File) -> std::io::Result<()> {
         let mut all = lock(&self.file_systems);
         if let Entry::Vacant(entry) = all.entry(device) {
@@ -65,7 +65,7 @@ impl GroupSync {
     /// Returns when everything that the caller has written to the file system `device` is on the
     /// disk; `only` if that is one file.
     pub(crate) async fn sync(&self, device: u64, only: Option<&Path>) -> Result<()> {
-        // Nothing was written where nothing was noted.
+        // Without a recorded write there is nothing to sync.
         let Some(sync) = lock(&self.file_systems).get(&device).map(Arc::clone) else {
             return Ok(());
         };

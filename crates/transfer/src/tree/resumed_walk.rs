@@ -1,4 +1,5 @@
-//! A walk by a stream of the server. One that breaks off continues after the last name that came.
+//! A walk by a stream of the server. A walk that breaks off continues after the last name that
+//! arrived.
 
 use crate::destination::remote_name;
 use hither_core::retry::{self, Failed, RetryPolicy, Retryable};
@@ -21,7 +22,7 @@ pub struct ResumedWalk<'a> {
 }
 
 impl<'a> ResumedWalk<'a> {
-    /// Asks for everything below a directory. None if it is no directory, or if its storage has no
+    /// Requests everything below a directory. None if it is no directory, or if its storage has no
     /// streams.
     ///
     /// # Errors

@@ -1,10 +1,9 @@
-//! One batch of an upload: its files are read, sent in one request with the directories that they
-//! are in, and noted as done by the server's results.
+//! One batch of an upload: its files are read, sent in one request with their directories, and
+//! recorded as done by the server's results.
 //!
-//! Workers read their batches while those of others travel. A result is final: the server has the
-//! file on its disk. A request that breaks off leaves open which of its files are there, so those
-//! without a result are sent again. If they may not be replaced, the server is asked about those
-//! that are in the way.
+//! Workers read their batches while those of others are in transit. A result is final: the server
+//! has the file on its disk. If a request breaks off, files without a result are sent again. If
+//! existing files may not be replaced, the entries of those that conflict are requested.
 
 use crate::copy::context::CopyContext;
 use crate::copy::target_directory::make_directory;
@@ -34,7 +33,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 use tracing::debug;
 
-/// Times that a file is read until it has not changed meanwhile.
+/// The number of times that a file is read until it does not change meanwhile.
 const READS: usize = 3;
 
 /// A batch that is sent.
@@ -43,7 +42,7 @@ struct BatchUpload<'a> {
     root: &'a Arc<TreeRoot>,
     storage: &'a Arc<dyn Storage>,
     directory: &'a str,
-    /// A request broke off: files may be there already.
+    /// True if a request broke off: some files may be stored already.
     is_again: bool,
 }
 
@@ -51,13 +50,13 @@ struct BatchUpload<'a> {
 #[derive(Default)]
 struct ReadFiles {
     uploads: Vec<TreeUpload>,
-    /// The files and directories of `uploads`. A directory that is only there for what is in it is
+    /// The files and directories of `uploads`. A directory that is sent only for its contents is
     /// marked.
     sent: Vec<(TreeFile, bool)>,
     bytes: u64,
-    /// Those that are for another request.
+    /// Files for the next request.
     later: Vec<TreeFile>,
-    /// Those that are too large by now.
+    /// Files that have grown too large for a batch.
     large: Vec<TreeFile>,
     failed: Vec<(TreeFile, Error)>,
 }
@@ -65,7 +64,7 @@ struct ReadFiles {
 /// The entries at some paths, without those that do not exist.
 type Entries = HashMap<String, Result<DirEntry>>;
 
-/// Copies the files of a batch. What fails is noted.
+/// Copies the files of a batch. Failures are recorded.
 pub(crate) async fn run(shared: &Arc<CopyContext>, TreeBatch { root, files }: TreeBatch) {
     let Target::Remote(storage, directory) = &root.target else { return };
     let batch = BatchUpload { shared, root: &root, storage, directory, is_again: false };
@@ -98,7 +97,7 @@ impl Retryable for &mut BatchRequests<'_> {
             if let Err(error) = ended {
                 self.batch.is_again = true;
                 debug!(files = self.waiting.len(), %error, "the batch broke off");
-                // The results of the next request tell of files that are in the way.
+                // The results of the next request name the files that conflict.
                 return Err(Failed::looking(error).after_progress(self.waiting.len() < before));
             }
         }
@@ -170,7 +169,7 @@ impl BatchUpload<'_> {
         )
     }
 
-    /// Asks for the entries at some paths.
+    /// Requests the entries at some paths.
     async fn entries(&self, paths: Vec<String>) -> Result<Entries> {
         let attempt = || async {
             match self.ask(paths.clone()).await {
@@ -213,8 +212,8 @@ impl BatchUpload<'_> {
         }
     }
 
-    /// Sends as many files as fit into a request. Returns those that are left, and why the request
-    /// ended if it did so early.
+    /// Sends as many files as fit into a request. Returns the remaining files, and the reason if
+    /// the request ended early.
     async fn send(&self, files: Vec<TreeFile>) -> (Vec<TreeFile>, Result<()>) {
         let shared = self.shared;
         let bytes = files.iter().map(|file| file.entry.counted_bytes()).sum();
@@ -268,7 +267,7 @@ impl BatchUpload<'_> {
         (later, ended)
     }
 
-    /// Notes the results of a request. Returns the files that have none.
+    /// Records the results of a request. Returns the files without a result.
     async fn take(
         &self,
         sent: Vec<(TreeFile, bool)>,
@@ -315,7 +314,7 @@ impl BatchUpload<'_> {
         (files_of(left), Err(error.with_failure(Failure::Interrupted(Delivery::Sent))))
     }
 
-    /// Adds those files to `done` that are in the way because an earlier request has written them.
+    /// Adds the files to `done` that conflict because an earlier request has written them.
     async fn look(&self, in_the_way: Vec<(TreeFile, Error)>, done: &mut Vec<(TreeFile, DirEntry)>) {
         let paths = in_the_way.iter().map(|(file, _)| file.relative.clone()).collect();
         let mut entries = self.entries(paths).await.unwrap_or_default();
@@ -333,7 +332,7 @@ impl BatchUpload<'_> {
         }
     }
 
-    /// Notes files as done, each with its entry at the target.
+    /// Records files as done, each with its entry at the target.
     fn done(&self, files: &[(TreeFile, DirEntry)]) {
         let Self { shared, root, .. } = self;
         if let Some(journal) = &shared.resources.journal {
@@ -444,7 +443,8 @@ fn read_files(root: &TreeRoot, files: Vec<TreeFile>, overwrite: bool) -> ReadFil
     read
 }
 
-/// Reads a file, whose entry is that of the version that was read; none if it is large by now.
+/// Reads a file, and returns it with the entry of the version that was read; none if it has grown
+/// too large.
 fn read_file(path: &Path, file: &mut TreeFile) -> Result<Option<Bytes>> {
     let failed = |error| partial_file::failed("cannot read", path, error);
     for _ in 0..READS {

@@ -1,8 +1,8 @@
 //! The small files of trees that wait for a worker, and the batches that workers take.
 //!
-//! A worker takes its share of what waits. So at the beginning, when the first names have come, all
-//! workers begin at once with a few files each; later, batches are large, and a round trip is small
-//! beside them; and at the end, all workers end at nearly the same time.
+//! A worker takes its share of the waiting files. So at the beginning, when the first names have
+//! arrived, all workers start at once with a few files each. Later, batches are large compared with
+//! a round trip, and at the end all workers end at nearly the same time.
 
 use crate::destination::{CopyPath, Target};
 use crate::file::item::CopyItem;
@@ -13,12 +13,12 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The most files that wait: the walk is read no further. Some 200 bytes each.
+/// The largest number of files that wait, some 200 bytes each. At the limit the walk is not read.
 const MAX_WAITING: usize = 16_384;
 /// The fewest and the most files in a batch.
 const MIN_FILES: usize = 16;
 const MAX_FILES: usize = 1024;
-/// The most bytes in a batch: what moves between two syncs, and again after a crash.
+/// The most bytes in a batch: these move between two syncs, and move again after a crash.
 pub(crate) const MAX_BYTES: u64 = 8 << 20;
 
 /// A tree that is being copied.
@@ -60,14 +60,14 @@ pub(crate) struct SmallFiles {
 
 impl TreeRoot {
     pub(crate) fn new(source: &CopyPath, target: &Target, options: &CopyOptions) -> Self {
-        // Where a checksum is asked for, each file is compared with what the server says of it; and
-        // these limits are about files and their pieces. Staged files come one by one.
+        // Where a checksum is requested, each file is compared with that of its server; and these
+        // limits apply to files and their pieces. Staged files are queued one by one.
         let is_limited =
             options.bandwidth.is_some() || options.transfers.is_some() || options.attempts > 1;
         let explicit = matches!(options.verify, Verify::Algorithm(_) | Verify::Value(_));
         let has_batches = match target {
             Target::Local(_) => true,
-            // What is there already is asked for in batches, too.
+            // The entries of existing targets are requested in batches, too.
             Target::Remote(storage, _) => {
                 source.local.is_some() && storage.puts_trees() && storage.has_trees()
             }

@@ -1,5 +1,5 @@
-//! Names of one directory that the target may take for one, because they differ in case or form
-//! only.
+//! Names of one directory that collide at the target, because they differ only in case or Unicode
+//! form.
 
 use super::listings::Merged;
 use super::{Folder, Found, TreePair, is_included};
@@ -10,7 +10,7 @@ use hither_core::storage::join;
 use hither_core::{ErrorKind, Result};
 use std::collections::BTreeMap;
 
-/// The reason why a name that only the target lists is left as it is.
+/// The reason why a name that only the target lists is kept.
 const SPELLED: &str = "the destination takes it for a name of the source that is spelled otherwise";
 
 impl TreePair {

@@ -19,7 +19,7 @@ pub(super) async fn list(tree: &CopyPath, is_there: bool, relative: &str) -> Res
         check_path(&entry.path)?;
     }
     listing.entries.sort_by(|a, b| file_name(&a.path).cmp(file_name(&b.path)));
-    // Names that are not UTF-8 may differ in what is shown by the same character.
+    // Names that are not UTF-8 may differ in bytes that are shown as the same character.
     listing.entries.dedup_by(|a, b| {
         a.kind == FileKind::Unnamed && b.kind == FileKind::Unnamed && a.path == b.path
     });

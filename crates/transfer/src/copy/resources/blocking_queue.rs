@@ -1,9 +1,9 @@
 //! Blocking work of many small files, on few threads.
 //!
-//! To wake a thread for a piece of work costs more than most of that work: creating, writing and
-//! renaming a file in memory. So work waits in a queue, and a thread that has done one piece takes
-//! the next. Another thread joins only where more than [`MAX_WAITING_EACH`] pieces wait for each
-//! that runs: one or two are enough for a local disk, and up to [`MAX_THREADS`] work at a time on a
+//! Waking a thread for one task costs more than most tasks: creating, writing and renaming a file
+//! in memory. So tasks wait in a queue, and a thread that has finished one takes the next. Another
+//! thread joins only where more than [`MAX_WAITING_EACH`] tasks wait for each running thread: one
+//! or two threads are enough for a local disk, and up to [`MAX_THREADS`] work concurrently on a
 //! file system whose every call takes a round trip.
 
 use hither_core::sync::lock;
@@ -39,7 +39,7 @@ impl BlockingQueue {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
         let (done, result) = oneshot::channel();
-        // Who no longer waits has no use for the result.
+        // A caller that no longer waits does not need the result.
         self.push(Box::new(move || drop(done.send(work()))));
         result.await.ok()
     }
@@ -59,7 +59,7 @@ impl BlockingQueue {
     /// Works until nothing waits.
     fn work(&self) {
         while let Some(work) = self.next() {
-            // The sender inside is dropped, and who waits sees that.
+            // The sender inside is dropped, which ends the wait of the caller.
             drop(catch_unwind(AssertUnwindSafe(work)));
         }
     }

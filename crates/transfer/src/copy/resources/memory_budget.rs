@@ -1,10 +1,10 @@
 //! Limit on the memory of a job: bytes that have arrived and are not written yet.
 //!
-//! A sink cannot refuse what is handed to it. So a worker asks before it lets its connection
-//! deliver any more ([`MemoryBudget::poll_room`]); while there is no room nobody reads the socket,
-//! the kernel's buffer fills up, and TCP stops the server. A worker that has room may deliver
-//! a read or two beyond it: the bound is exceeded by at most that for each worker. Small files, of
-//! which hundreds are under way on one connection, take their room before they are asked for.
+//! A sink cannot refuse bytes. So a worker asks before it lets its connection deliver more
+//! ([`MemoryBudget::poll_room`]). While the budget is used up, no worker reads its socket, the
+//! kernel's buffer fills up, and TCP stops the server. Each worker may exceed the limit by one or
+//! two reads of its socket. Small files, hundreds of which are in flight on one connection, reserve
+//! their memory before they are requested.
 
 use hither_core::sync::lock;
 use std::future::poll_fn;
@@ -29,7 +29,7 @@ impl MemoryBudget {
         self.held_bytes.fetch_add(bytes, Ordering::AcqRel);
     }
 
-    /// `bytes` are written, or of no use.
+    /// `bytes` are written or discarded.
     pub(crate) fn release(&self, bytes: u64) {
         let before = self.held_bytes.fetch_sub(bytes, Ordering::AcqRel);
         if before >= self.limit_bytes && before.saturating_sub(bytes) < self.limit_bytes {
@@ -48,7 +48,7 @@ impl MemoryBudget {
             waiting.push(context.waker().clone());
         }
         drop(waiting);
-        // Room made in between has woken nobody.
+        // Memory that became free in between has woken no worker.
         if self.has_room() { Poll::Ready(()) } else { Poll::Pending }
     }
 

@@ -53,7 +53,7 @@ impl CopyResults {
         self.summary().failures.push(CopyFailure { source, error });
     }
 
-    /// Records a file that is left as it is.
+    /// Records a file whose existing target is kept.
     pub(crate) fn skipped(&self, bytes: u64) {
         self.summary().files_skipped += 1;
         self.progress.done_bytes(bytes);
@@ -96,7 +96,7 @@ impl CopyResults {
         }
     }
 
-    /// Adds what each replica of a file brought.
+    /// Adds the bytes and failed requests of each replica of a file.
     pub(crate) fn note_sources(&self, reports: Vec<SourceReport>) {
         let mut summary = self.summary();
         for report in reports {
@@ -120,7 +120,7 @@ impl CopyResults {
         self.progress.done_bytes(bytes);
     }
 
-    /// Counts bytes of those that were resumed and are lost.
+    /// Counts resumed bytes that turned out to be lost.
     pub(crate) fn note_lost(&self, bytes: u64) {
         let mut summary = self.summary();
         summary.bytes_resumed = summary.bytes_resumed.saturating_sub(bytes);
@@ -131,18 +131,19 @@ impl CopyResults {
         self.summary().bytes_resent += bytes;
     }
 
-    /// Counts `bytes` that arrived, of which `taken` were of use.
+    /// Counts `bytes` that arrived; `taken` is the number of new ones among them.
     pub(crate) fn note_arrived(&self, bytes: u64, taken: u64) {
         self.progress.arrived(bytes, bytes.saturating_sub(taken));
     }
 
-    /// Adds an upload that has its name, and that nothing has shown yet.
+    /// Adds an upload that has its name and is not confirmed by a listing yet.
     pub(crate) fn note_unseen(&self, storage: &Arc<dyn Storage>, file: UnseenFile) {
         self.unseen.add(storage, file);
     }
 
-    /// Looks at the uploads that nothing has shown yet: at the `end` of the job, or when there are
-    /// many of them. Those that are not as they should be fail; the `journal` has the others then.
+    /// Checks the uploads that are not confirmed yet: at the `end` of the job, or when there are
+    /// many of them. Those that are missing or have a wrong size fail; the others are recorded in
+    /// the `journal`.
     pub(crate) async fn look_at_unseen(&self, end: bool, journal: Option<&Journal>) {
         for (file, seen) in self.unseen.look(end).await {
             let done = seen.and_then(|seen| {

@@ -1,9 +1,10 @@
-//! Small uploads that nothing has shown yet: their servers said that they have them, and no more.
+//! Small uploads that are not confirmed yet: their servers reported success, but no listing or
+//! other metadata has shown the files.
 //!
-//! Asking for the size of each costs as many requests as there are files. So they are collected by
-//! their directories, and one listing shows all of a directory. A directory in which few of them
-//! are is not listed. Files that a listing does not show with their sizes are asked for: servers
-//! hide some, and do not tell all sizes.
+//! Requesting the size of each file would cost one request per file. So files are collected by
+//! directory, and one listing confirms all of a directory. A directory with few of them is not
+//! listed. Files that a listing does not show with their sizes are requested one by one: servers
+//! hide some files, and do not state all sizes.
 
 use crate::file::version::FileVersion;
 use futures_util::StreamExt;
@@ -14,19 +15,19 @@ use hither_core::{DirEntry, Error, ErrorKind, Result, Storage};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
-/// Files whose look is due, some 300 bytes each: more are not collected.
+/// The largest number of files that wait to be confirmed, some 300 bytes each.
 const MAX_UNSEEN: usize = 16_384;
-/// Files of a directory that are asked for one by one: a listing costs more than a few questions.
+/// Files of a directory that are requested one by one: a listing costs more than a few requests.
 const MAX_QUESTIONS: usize = 2;
-/// Names of a directory, for each unseen file, up to which its listing is read, and at least
-/// [`MIN_LISTED`].
+/// The number of names, for each unconfirmed file, up to which the listing of a directory is read;
+/// at least [`MIN_LISTED`].
 const MAX_LISTED: usize = 4;
-/// Names of a directory up to which its listing is read in any case.
+/// The number of names up to which a listing is read in any case.
 const MIN_LISTED: usize = 1_000;
-/// Files of a directory that are asked for at a time.
+/// Files of a directory that are requested concurrently.
 const AT_ONCE: usize = 16;
 
-/// The uploads of a job that nothing has shown yet.
+/// The uploads of a job that are not confirmed yet.
 #[derive(Debug, Default)]
 pub(crate) struct UnseenUploads(Mutex<UnseenState>);
 
@@ -44,7 +45,7 @@ struct UnseenDirectory {
     files: Vec<UnseenFile>,
 }
 
-/// An upload as it is to be.
+/// The expected state of an upload.
 #[derive(Debug)]
 pub(crate) struct UnseenFile {
     /// The name of the source, for messages.
@@ -70,8 +71,8 @@ impl UnseenUploads {
         entry.or_insert_with(new).files.push(file);
     }
 
-    /// Looks at all of them, if they are as many as are collected, or at the `end` of the job.
-    /// Returns their entries.
+    /// Requests the entries of all of them, if the limit is reached or at the `end` of the job, and
+    /// returns them.
     pub(crate) async fn look(&self, end: bool) -> Vec<(UnseenFile, Result<DirEntry>)> {
         let directories = {
             let mut state = lock(&self.0);

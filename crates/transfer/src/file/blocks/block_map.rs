@@ -1,10 +1,10 @@
 //! Map of a file's blocks: which bytes are missing, which blocks are complete, and their checksums.
 //!
-//! A file is cut into blocks of one size. A block is what is journaled, and so what an interruption
-//! can cost each worker. What workers fetch are *pieces*: a block at the most, less where part of
-//! it is there already, more only from a server that knows no ranges. Bytes arrive in any order;
-//! each written run brings its checksums along, and neighbours are joined, so that in the end one
-//! run is left, with the checksums of the file.
+//! A file is cut into blocks of one size. A block is the unit of the journal, and so the most that
+//! an interruption can cost each worker. Workers fetch *pieces*: at most a block, less where a part
+//! of it is written already, more only from a server without ranges. Bytes arrive in any order.
+//! Each written run has its checksums, and neighbouring runs are joined, so that in the end one run
+//! is left, with the checksums of the file.
 
 use hither_checksum::{Algorithm, Checksum, Hasher};
 use hither_core::range;
@@ -74,7 +74,7 @@ pub(crate) struct BlockMap {
 }
 
 impl BlockMap {
-    /// A file of `size` bytes of which nothing is there.
+    /// A file of `size` bytes, none of which is written.
     pub(crate) fn new(size: u64, block_bytes: u64) -> Self {
         let block_bytes = block_bytes.max(1);
         let mut todo = VecDeque::new();
@@ -121,7 +121,7 @@ impl BlockMap {
         (self.taken_back, end)
     }
 
-    /// Nothing is left that nobody has taken.
+    /// Returns true if all bytes are taken or written.
     pub(crate) fn all_taken(&self) -> bool {
         self.todo.is_empty()
     }
@@ -130,12 +130,12 @@ impl BlockMap {
         self.written_bytes == self.size
     }
 
-    /// Bytes that nobody has taken.
+    /// Bytes that are neither taken nor written.
     pub(crate) fn untaken_bytes(&self) -> u64 {
         self.todo.iter().map(range::len).sum()
     }
 
-    /// The first byte that is neither there nor taken.
+    /// The first byte that is neither written nor taken.
     pub(crate) fn first_missing(&self) -> u64 {
         self.todo.front().map_or(self.size, |first| first.start)
     }
@@ -151,7 +151,7 @@ impl BlockMap {
         Some(first.start..end)
     }
 
-    /// Gives back what was taken and has not come, to be fetched again.
+    /// Gives back a taken range that has not arrived, to be fetched again.
     pub(crate) fn put_back(&mut self, range: Range<u64>) {
         if !range.is_empty() {
             let at = self.todo.partition_point(|it| it.start < range.start);
@@ -159,8 +159,8 @@ impl BlockMap {
         }
     }
 
-    /// Everything that is left, as one piece: for what comes in one stream. What was there in
-    /// between comes again.
+    /// Everything that is left, as one piece, for a source that sends one stream. Written blocks in
+    /// between are received again.
     pub(crate) fn take_rest(&mut self) -> Option<Range<u64>> {
         let first = self.todo.pop_front()?;
         let end = self.todo.drain(..).next_back().map_or(first.end, |last| last.end);
@@ -178,7 +178,7 @@ impl BlockMap {
         self.todo.extend(rest);
     }
 
-    /// Notes that `range` is there, because it was before: it is not fetched.
+    /// Records that `range` was written by an earlier attempt: it is not fetched.
     pub(crate) fn present(&mut self, range: Range<u64>, checksums: BlockChecksums) {
         let all: Vec<_> = self.todo.drain(..).collect();
         let all = range::merged(&all, 0);
@@ -197,9 +197,9 @@ impl BlockMap {
         *known = interruptions.min(*known);
     }
 
-    /// Takes the whole blocks that the server of an upload may have lost: those that were there
-    /// before, and those after which requests have failed, `interruptions` of them so far. Length
-    /// and crc32c, by their start. None the second time.
+    /// Takes the whole blocks that the server of an upload may have lost: those of an earlier
+    /// attempt, and those after which requests have failed, `interruptions` of them so far. Returns
+    /// length and crc32c by their start; none the second time.
     pub(crate) fn take_doubtful(&mut self, interruptions: u64) -> BTreeMap<u64, (u64, Checksum)> {
         let mut blocks = self.whole_blocks();
         blocks.retain(|start, _| {
@@ -208,7 +208,7 @@ impl BlockMap {
         blocks
     }
 
-    /// The same file when all of it is there, with no checksums.
+    /// The same file with all bytes written, and no checksums.
     pub(crate) fn all_present(mut self) -> Self {
         let whole = self.take_rest().unwrap_or_default();
         let ranges: Vec<_> = self.within_blocks(whole).collect();
@@ -278,7 +278,7 @@ impl BlockMap {
         Some(total)
     }
 
-    /// The blocks that are there: length and crc32c, by their start.
+    /// The written blocks: length and crc32c, by their start.
     pub(crate) fn whole_blocks(&self) -> BTreeMap<u64, (u64, Checksum)> {
         let blocks = self.runs.iter().filter(|(start, run)| {
             **start % self.block_bytes == 0 && run.end == self.block_end(**start)
@@ -288,8 +288,8 @@ impl BlockMap {
         blocks.collect()
     }
 
-    /// Takes back what was written of the block at `start`: it is to be fetched again. Returns its
-    /// range and its crc32c; none if it is not whole.
+    /// Takes back the written bytes of the block at `start`, to be fetched again. Returns its range
+    /// and its crc32c; none if it is not whole.
     pub(crate) fn reopen(&mut self, start: u64) -> Option<(Range<u64>, Checksum)> {
         let whole = start..self.block_end(start);
         if self.runs.get(&start).is_none_or(|run| run.end != whole.end) {
@@ -302,7 +302,8 @@ impl BlockMap {
         Some((whole, run.checksums.crc32c))
     }
 
-    /// Begins again with nothing there. The crc32c of every block, by its start, to be compared.
+    /// Discards all blocks and begins again. Returns the crc32c of every block, by its start, to be
+    /// compared.
     pub(crate) fn begin_again(&mut self) -> BTreeMap<u64, Checksum> {
         let before = std::mem::take(&mut self.runs);
         let taken_back = self.taken_back + 1;

@@ -1,5 +1,5 @@
-//! A piece of a file: what one worker fetches with one request, unless the rest of it is given to
-//! others.
+//! A piece of a file: the bytes that one worker fetches with one request, unless the rest of it is
+//! given to others.
 
 use crate::file::blocks::piece_buffer::PieceBuffer;
 use futures_util::task::AtomicWaker;
@@ -47,7 +47,8 @@ impl Piece {
         }
     }
 
-    /// Returns true if its progress says something: it has brought bytes, or should have.
+    /// Returns true if its progress can be judged: it has received bytes, or should have by its
+    /// allowed silence.
     pub(super) fn is_judged(&self, now: Duration) -> bool {
         self.buffer.progress().0 > 0 || now >= self.sent + self.patience
     }

@@ -1,5 +1,5 @@
-//! Where the bytes of one piece arrive, between the connection that delivers them and the thread
-//! that writes them.
+//! The buffer of one piece, between the connection that delivers its bytes and the thread that
+//! writes them.
 
 use bytes::Bytes;
 use hither_core::Part;
@@ -19,7 +19,7 @@ struct Inside {
     /// The position that comes next.
     next: u64,
     end: u64,
-    /// The end was moved forward: somebody else fetches what lay behind it.
+    /// The end was moved forward: another worker fetches the bytes behind it.
     shortened: bool,
     waiting: Vec<Bytes>,
     waiting_bytes: u64,
@@ -74,9 +74,9 @@ impl PieceBuffer {
         Self { inside: Mutex::new(inside) }
     }
 
-    /// Takes what is new of `part`: what lies beyond the end, or came before, or leaves a gap, is
-    /// left. Returns how many bytes were taken. They wait to be taken on if they are to be kept
-    /// (`keep`).
+    /// Takes the new bytes of `part`. Bytes beyond the end, bytes that came before, and bytes
+    /// behind a gap are ignored. Returns the number of bytes that were taken. They wait to be
+    /// written if they are to be kept (`keep`).
     pub(crate) fn accept(&self, part: &Part, keep: bool) -> u64 {
         let mut inside = self.inside();
         let end = part.offset.saturating_add(part.bytes.len() as u64);
@@ -134,7 +134,7 @@ impl PieceBuffer {
         (inside.next - inside.start, inside.end.saturating_sub(inside.next))
     }
 
-    /// Gives away the later part of what is still to come, and keeps this share of it.
+    /// Gives away the later part of the missing bytes, and keeps this share of them.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -157,7 +157,7 @@ impl PieceBuffer {
         inside.shortened && inside.next >= inside.end
     }
 
-    /// Bytes that have come and were not taken on.
+    /// Bytes that have arrived and were not taken to be written.
     pub(crate) fn waiting_bytes(&self) -> u64 {
         self.inside().waiting_bytes
     }

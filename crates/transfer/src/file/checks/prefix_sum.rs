@@ -1,9 +1,9 @@
-//! Checksum of a file whose bytes come in any order, by an algorithm that takes them in one.
+//! Checksum of a file whose bytes arrive in any order, by an algorithm that needs them in order.
 //!
 //! crc32c and adler32 of parts can be combined; sha256 and md5 cannot. So the beginning of the file
-//! is summed up while its rest still comes: the thread that has written some bytes goes on with the
-//! sum, from the file, while what is there is still in memory. At the end, little is left to read.
-//! A block that is taken back makes what was summed up void, and the sum begins again.
+//! is summed up while the rest still arrives: a thread that has written bytes continues the sum by
+//! reading the file, while its pages are still in memory. At the end, little is left to read. A
+//! block that is taken back makes the sum void, and it begins again.
 
 use crate::file::target::partial_file::PartialFile;
 use hither_checksum::{Algorithm, Checksum, Hasher};

@@ -1,10 +1,10 @@
 //! Copies between files of this machine, whose bytes need not pass through this process.
 //!
 //! Where the file system lets files share blocks (`FICLONE`), one call copies a file of any size.
-//! Else `copy_file_range` moves the bytes within the kernel, and what it cannot move, as between
-//! some file systems, is read and written. Holes stay holes: where the new file may hold bytes of
-//! an earlier attempt, they are made, or filled with zeros. Everything around it is that of other
-//! copies: pieces, blocks in the journal, the hidden name until all is on the disk.
+//! Else `copy_file_range` moves the bytes within the kernel; where it cannot, as between some file
+//! systems, they are read and written. Holes stay holes: where the new file may hold bytes of an
+//! earlier attempt, holes are punched, or filled with zeros. The rest is as in other copies:
+//! pieces, blocks in the journal, the hidden name until all is on the disk.
 
 use hither_core::range;
 use rustix::fs::{FallocateFlags, SeekFrom, copy_file_range, fallocate, seek};
@@ -97,7 +97,7 @@ fn copy_data(from: &File, to: &File, range: Range<u64>) -> io::Result<()> {
         let mut source = at;
         let mut target = at;
         match copy_file_range(from, Some(&mut source), to, Some(&mut target), length) {
-            // Some file systems say that of files that have bytes.
+            // Some file systems report no blocks for files with data.
             Ok(0) => return read_and_write(from, to, at..range.end),
             Ok(copied) => at += copied as u64,
             Err(Errno::INTR) => {}

@@ -1,14 +1,14 @@
 //! A local file that is being written, under another name until it is whole.
 //!
 //! The bytes go to a hidden name in the directory of the target, so that giving it the final name
-//! is one step that works or does not. Blocks are written by position, by whichever thread has
-//! them; the room is reserved first, so that a full disk shows at the start and blocks that come
-//! out of order do not scatter ([`room`]). [`PartialFile::finish`] syncs the file before it gets
-//! its final name; until then a crash of the system may lose any block, and the next attempt
-//! compares each with its checksum in the journal.
+//! is one step that works or does not. Any thread writes blocks at their offsets. Disk space is
+//! reserved first ([`room`]), so that a full disk shows at the start, and blocks that come out of
+//! order do not fragment the file. [`PartialFile::finish`] syncs the file before it gets its final
+//! name; until then a crash of the system may lose any block, and the next attempt compares each
+//! with its checksum in the journal.
 //!
-//! A file of which nothing is known to be of use begins empty: what an attempt for another version
-//! has left would show wherever nothing is written, as in a hole.
+//! A file without blocks to be kept begins empty: bytes that an attempt for another version has
+//! left would otherwise show wherever nothing is written, as in a hole.
 //!
 //! A small file is opened for each write, usually one, and is not kept open: thousands of small
 //! files may wait for their sync at a time. One sync covers all that wait ([`GroupSync`]).
@@ -114,13 +114,13 @@ impl PartialFile {
     /// the file that it will replace, else `mode` less what the user's mask takes away. Blocks the
     /// thread.
     ///
-    /// If it is a copy of the local file `from`, holes of that get no room. One that begins shares
-    /// the blocks of `from` if the file system can; returns true then.
+    /// If it is a copy of the local file `from`, no space is reserved for the holes of `from`. A
+    /// new partial file shares the blocks of `from` if the file system can; returns true then.
     ///
     /// # Errors
     ///
-    /// Nothing but the ranges to be `kept` takes room after an error; without any, the file is
-    /// gone.
+    /// After an error only the ranges to be `kept` take disk space; without any, the file is
+    /// removed.
     pub(crate) fn open(
         target: &Path,
         name: &str,
@@ -189,8 +189,8 @@ impl PartialFile {
         copied.map_err(|error| failed("cannot copy to", &self.target, error))
     }
 
-    /// Opens a small file, and has `write` write to it; its second argument is the length of what
-    /// an earlier attempt has left. A part of the file is of no use, and removed.
+    /// Opens a small file, and has `write` write to it; its second argument is the length that an
+    /// earlier attempt has left. After an error the file is removed.
     fn write_small(
         &self,
         small: &SmallContent,
@@ -261,7 +261,7 @@ impl PartialFile {
         self.part.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Hands the bytes in `range` on, piece by piece. Blocks the thread.
+    /// Passes the bytes in `range` to a callback, piece by piece. Blocks the thread.
     pub(crate) fn read(&self, range: Range<u64>, mut take: impl FnMut(&[u8])) -> Result<()> {
         let reopened;
         let file = match &self.content {
@@ -298,9 +298,9 @@ impl PartialFile {
         give_name(&self.part, &self.target, replace)
     }
 
-    /// Leaves a file that has failed to the next attempt: frees what it takes beside the ranges
-    /// that are `kept`, in order, or removes it if there are none. Returns the error, which says
-    /// what stays if the disk is full. Blocks the thread.
+    /// Leaves a file that has failed to the next attempt: frees its space outside the ranges that
+    /// are `kept`, in order, or removes it if there are none. Returns the error, which states what
+    /// stays if the disk is full. Blocks the thread.
     pub(crate) fn leave(&self, error: Error, kept: &[Range<u64>]) -> Error {
         if kept.is_empty() {
             self.remove();
@@ -320,8 +320,7 @@ impl PartialFile {
 
     /// Removes what was written.
     pub(crate) fn remove(&self) {
-        // Nothing depends on it: it is in the way of nobody but the next attempt, which takes it
-        // over.
+        // An error is ignored: only the next attempt finds the file, and it takes it over.
         drop(std::fs::remove_file(&self.part));
     }
 }
@@ -402,7 +401,7 @@ pub(crate) fn give_name(part: &Path, target: &Path, replace: bool) -> Result<()>
         return std::fs::rename(part, target).map_err(failed);
     }
     match renameat_with(CWD, part, CWD, target, RenameFlags::NOREPLACE) {
-        // For file systems that know no such thing; in between, somebody may make the file.
+        // For file systems without this flag. Another process may create the file in between.
         Err(Errno::INVAL | Errno::NOSYS) if !target.exists() => {
             std::fs::rename(part, target).map_err(failed)
         }

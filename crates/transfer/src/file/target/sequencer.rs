@@ -1,4 +1,4 @@
-//! Turns, for targets that take blocks one after the other while several workers fetch them.
+//! The order of writes, for targets that take blocks in order while several workers fetch them.
 
 use hither_core::{Error, ErrorKind, Result};
 use tokio::sync::watch;
@@ -13,12 +13,12 @@ pub(crate) struct Sequencer {
 const BROKEN: u64 = u64::MAX;
 
 impl Sequencer {
-    /// The turn of what begins at `first`, before which nothing is missing.
+    /// A sequence whose first turn is that of the bytes at `first`.
     pub(crate) fn new(first: u64) -> Self {
         Self { next: watch::Sender::new(first) }
     }
 
-    /// Waits until everything before `offset` is through.
+    /// Waits until everything before `offset` is written.
     pub(crate) async fn turn(&self, offset: u64) -> Result<()> {
         let mut next = self.next.subscribe();
         let reached = next.wait_for(|next| *next >= offset).await;
@@ -28,7 +28,7 @@ impl Sequencer {
         }
     }
 
-    /// Everything before `offset` is through, unless the file has failed.
+    /// Records that everything before `offset` is written, unless the file has failed.
     pub(crate) fn advance(&self, offset: u64) {
         self.next.send_if_modified(|next| {
             let goes_on = *next != BROKEN;
