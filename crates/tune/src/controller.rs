@@ -8,13 +8,13 @@
 //! - *small files* at a time, which have no worker;
 //! - files at a time that two *servers* move between them: a worker waits for each.
 //!
-//! Each begins with what the link is worth ([`hither_load::connections`]), or with what an earlier
-//! job between the same two servers settled on ([`TuningMemory`]), and goes on by measurement
+//! Each number begins with the rule for the link ([`hither_load::connections`]), or with the result
+//! of an earlier job between the same two servers ([`TuningMemory`]), and then follows measurements
 //! ([`Tuner`](crate::Tuner)). The job calls [`ConcurrencyController::sample`] at
 //! [`SAMPLE_INTERVAL`]. A worker above the number is parked, and its connection stays open.
 //!
-//! The limits that the user sets ([`ConcurrencyLimits`]) come first: a number of workers or a limit
-//! of bandwidth leaves nothing to tune.
+//! The limits that the user sets ([`ConcurrencyLimits`]) take precedence: with a set number of
+//! workers or a limit of bandwidth, nothing is tuned.
 //!
 //! The controller is pure. It measures through the trait, starts no worker and opens no connection
 //! but by [`Source::preconnect`].
@@ -46,10 +46,10 @@ use tuners::{TunedPath, TunerStart, WorkerSample};
 const LOG_TARGET: &str = "hither_transfer";
 /// Interval at which samples are taken.
 pub const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
-/// The fewest workers: one is busy while the other waits.
+/// The smallest number of workers: one is busy while the other waits.
 const MIN_WORKERS: usize = 2;
-/// Latency that stands for that of a path between two servers, which is not known here. Servers
-/// report their progress every five seconds, and an interval lasts eight latencies.
+/// The assumed latency of a path between two servers, which cannot be measured here. Servers report
+/// their progress every five seconds, and an interval lasts eight latencies.
 const THIRD_PARTY_LATENCY: Duration = Duration::from_secs(1);
 
 /// The controller of the concurrency of one job.
@@ -63,13 +63,13 @@ pub struct ConcurrencyController<J> {
     uploads: AtomicUsize,
     /// Small files at a time that help.
     small_files: AtomicUsize,
-    /// Files that servers move at the moment.
+    /// Files that servers are moving now.
     moving: AtomicUsize,
     tuners: Arc<JobTuners>,
 }
 
 impl<J: ControlledJob> ConcurrencyController<J> {
-    /// The controller of `job`, which has not begun.
+    /// The controller of `job`, before it begins.
     pub fn new(options: ControllerOptions, job: J) -> Self {
         let workers = connections::MIN_BULK.min(options.max_workers).max(1);
         Self {
@@ -104,7 +104,7 @@ impl<J: ControlledJob> ConcurrencyController<J> {
     pub fn file_limits(&self) -> FileLimits {
         let ConcurrencyLimits { workers, files, .. } = self.job.limits();
         let large = files.unwrap_or_else(|| self.options.max_workers.max(self.workers())).max(1);
-        // A user who sets the workers has as many uploads.
+        // If the user sets the number of workers, the number of uploads is the same.
         let uploads =
             if workers.is_some() { usize::MAX } else { self.uploads.load(Ordering::Acquire) };
         let small = self.small_files.load(Ordering::Acquire);
@@ -120,7 +120,8 @@ impl<J: ControlledJob> ConcurrencyController<J> {
         self.tuners.is_running()
     }
 
-    /// Returns true if more workers than the link is worth are tried, or have been found to help.
+    /// Returns true if more workers than by the rule for the link are being tried, or were measured
+    /// to help.
     pub fn has_more_workers(&self) -> bool {
         self.tuners.has_more_workers()
     }
@@ -202,21 +203,21 @@ impl<J: ControlledJob> ConcurrencyController<J> {
         self.moving.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Counts a file that servers refuse to move beside the others of the job, of which fewer are
-    /// asked for from now on. Returns the number of the others.
+    /// Lowers the limit after servers have refused to move one more file concurrently. Returns the
+    /// number of files that they are moving.
     pub fn refuse_move(&self) -> usize {
         let others = self.moving.fetch_sub(1, Ordering::AcqRel).saturating_sub(1);
         self.tuners.refused_more(others);
         others
     }
 
-    /// Raises the number of workers to what the link of `source` is worth.
+    /// Raises the number of workers by the rule for the link of `source`.
     pub fn add_workers_for(&self, source: &dyn Source) {
         let wanted = connections::for_bulk(&source.link(), self.options.max_workers.max(1));
         self.raise_workers(Some(source), wanted);
     }
 
-    /// Adapts workers and small files at a time to what other numbers of them have brought.
+    /// Adapts the numbers of workers and small files to the measured throughput.
     pub fn sample(&self) {
         let memory = self.job.memory();
         let signal = memory.map_or_else(PathSignal::default, TuningMemory::path_signal);
@@ -233,7 +234,7 @@ impl<J: ControlledJob> ConcurrencyController<J> {
         }
     }
 
-    /// Remembers what was settled on, and returns the decisions.
+    /// Stores the settled numbers, and returns the decisions.
     pub fn end(&self) -> Vec<TuningDecision> {
         self.tuners.end(self.job.memory())
     }
@@ -263,11 +264,11 @@ impl<J: ControlledJob> ConcurrencyController<J> {
         if knob == TunedKnob::Blocks {
             return upload(wanted, MIN_WORKERS);
         }
-        // One is interrupted as a whole, so there are not more of them than help.
+        // An interruption loses the whole file, so no more files are uploaded at a time than help.
         let blocks = files.size.div_ceil(files.block_bytes.max(1));
         let by_blocks = wanted / usize::try_from(blocks).unwrap_or(usize::MAX).max(1);
         let rule = connections::MIN_BULK.max(by_blocks).min(max_workers).max(1);
-        // A trial of fewer files at a time would wait until others have been uploaded.
+        // A trial of fewer concurrent files would have to wait until others have been uploaded.
         let uploads = upload(rule, rule);
         self.uploads.store(uploads, Ordering::Release);
         uploads.max(wanted)
@@ -334,7 +335,8 @@ impl<J: ControlledJob> ConcurrencyController<J> {
         let workers = *setting;
         if *knob == TunedKnob::Uploads {
             self.uploads.store(workers, Ordering::Release);
-            // Those above it go on, so that no server waits for the rest of a file.
+            // Workers above the limit finish their files, so that no server waits for the rest of
+            // one.
             return self.raise_workers(None, workers);
         }
         let before = self.workers.load(Ordering::Acquire);

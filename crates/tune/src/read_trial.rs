@@ -1,20 +1,20 @@
-//! More connections of a read by trial, where a server limits each of them.
+//! A trial of more connections for a read, where a server limits each connection.
 //!
 //! A server that sends each connection some 300 kB a second (`limit_rate` of nginx, quotas of
-//! storage systems) looks like a narrow path, but eight connections bring eight times as much. Only
-//! a trial tells the two apart, and the [`Tuner`] makes it: never with fewer connections than the
-//! rules for reads say. More connections are tried only while what is lacking takes longer than a
-//! trial (`STEPS_LEFT`), and while much less arrives than the path is known to carry
-//! (`PATH_SHARE`), so that a read that fills its path is not disturbed.
+//! storage systems) looks like a narrow path, but eight connections have eight times its
+//! throughput. Only a trial distinguishes the two. The [`Tuner`] makes it, never with fewer
+//! connections than the rules for reads. More connections are tried only while the outstanding
+//! bytes take longer than a trial (`STEPS_LEFT`), and while the throughput is much lower than the
+//! known bandwidth of the path (`PATH_SHARE`), so that a read that fills its path is not disturbed.
 
 use crate::tuner::{Observation, TunedKnob, Tuner, TunerLimits};
 use hither_core::source::connection_trial::{ConnectionTrial, TrialObservation};
 
-/// Steps of a trial that the bytes that are lacking must take at least.
+/// The smallest number of steps of a trial that the outstanding bytes must last.
 const STEPS_LEFT: f64 = 2.0;
-/// Share of the bandwidth of the path from which on it is the path that limits a read.
+/// The share of the path's bandwidth at which the path counts as the bottleneck of a read.
 const PATH_SHARE: f64 = 0.25;
-/// Bandwidth of a path of which nothing is known, in bytes per second.
+/// The assumed bandwidth of an unknown path, in bytes per second.
 const UNKNOWN_BANDWIDTH: f64 = 8e6;
 
 /// The trial of a reader.
@@ -56,7 +56,7 @@ impl ConnectionTrial for ReadTrial {
     }
 }
 
-/// The rate, in bytes per second, that is enough for what is lacking.
+/// The rate, in bytes per second, that is enough for the outstanding bytes.
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
 fn enough(seen: &TrialObservation) -> f64 {
     let path = seen.link.bandwidth.unwrap_or(UNKNOWN_BANDWIDTH) * PATH_SHARE;

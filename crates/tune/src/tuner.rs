@@ -1,34 +1,35 @@
-//! Tuner: finds the number of connections, or of small files at a time, that brings most.
+//! The tuner: finds the number of connections, or of concurrent small files, with the highest
+//! throughput.
 //!
-//! The other rules follow from the path, and assume that one connection can fill it in the end.
-//! A copy meets more than that: a server that sends each connection some 300 kB a second
-//! (`limit_rate` of nginx), a service time for each request, a disk that is slower than the
-//! network, other people's traffic. Only measurements tell these apart. The tuner is a function of
-//! what was measured: its caller gives it totals several times a second ([`Tuner::observe`]) and
-//! uses the [`Tuner::setting`].
+//! The rules of the crate load follow from the path, and assume that one connection can fill it in
+//! the end. Other limits of a copy do not show in the path: a server that sends each connection
+//! some 300 kB a second (`limit_rate` of nginx), a service time for each request, a disk that is
+//! slower than the network, competing traffic. Only measurements distinguish these. The tuner is a
+//! function of measurements: its caller reports totals several times a second ([`Tuner::observe`])
+//! and uses the [`Tuner::setting`].
 //!
 //! **Attribution first.** An interval shows by its [`StageTimes`] whether a higher setting can help
-//! at all ([`Bottleneck`]). Where the stage behind the network is the slower one it cannot, and
-//! intervals in which there was too little to do show nothing.
+//! at all ([`Bottleneck`]). It cannot where the stage behind the network is slower, and intervals
+//! with too little work are ignored.
 //!
 //! **Phases.**
 //!
-//! 1. *Ladder*: the setting is doubled as long as that brings 10 % more. One doubling that brings
-//!    less is forgiven: two connections are often no faster than one where four are. If fewer
-//!    connections are faster, the ladder goes down.
+//! 1. *Ladder*: the setting is doubled as long as that gains 10 % of throughput. One doubling may
+//!    gain less: two connections are often no faster than one where four are. If fewer connections
+//!    are faster, the ladder goes down.
 //! 2. *Settle*: the smallest setting within 3 % of the best, on a curve through all the rates
 //!    (`response_curve`), because each rate alone is known to 10 % only.
 //! 3. *Hold*: nothing changes. After a pause another setting, half an octave up or down, is
-//!    measured between intervals with the present one. The pause doubles each time that nothing
-//!    was gained. A cumulative sum of deviations (CUSUM) notices when the capacity changes, and the
+//!    measured between intervals with the present one. The pause doubles after each trial without a
+//!    gain. A cumulative sum of deviations (CUSUM) notices when the capacity changes, and the
 //!    ladder begins again.
-//! 4. *Share*: when packets queue on the path ([`PathSignal`]), more connections only take from
-//!    others. The setting falls by a fifth each time and grows by a little as long as no queue is
-//!    seen (`shared_path`): transfers that do this share a path evenly.
+//! 4. *Share*: when packets queue on the path ([`PathSignal`]), more connections only take
+//!    bandwidth from other flows. The setting falls by a fifth each time and grows by a little
+//!    while no queue is seen (`shared_path`): transfers that do this share a path evenly.
 //!
 //! A setting is a limit. Connections above it are parked, not closed: opening them again would cost
-//! slow start in each measurement. Only on a shared path are those in use above it ended at once
-//! ([`Tuner::is_sharing`]), since what they go on taking is not theirs.
+//! slow start in each measurement. Only on a shared path are busy connections above the setting
+//! closed at once ([`Tuner::is_sharing`]), because they use bandwidth that belongs to other flows.
 
 mod decision;
 mod hold;
@@ -50,20 +51,20 @@ use shared_path::SharedPath;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Loss, as a logarithm, that a smaller setting may cost.
+/// The loss of throughput, as a logarithm, that a smaller setting may cost.
 const MIN_GAIN: f64 = 0.03;
-/// Gain that a doubling must bring to be no miss: more than the noise of a short interval. A
-/// smaller one still is a point of the curve that the setting is chosen on.
+/// The gain below which a doubling counts as a miss: more than the noise of a short interval. A
+/// smaller gain is still a point of the curve on which the setting is chosen.
 const STEP_GAIN: f64 = 0.1;
-/// Doublings that may bring nothing before the ladder ends.
+/// The number of misses after which the ladder ends.
 const PATIENCE: u32 = 1;
-/// Settings that are measured between ladder and hold.
+/// The number of settings that are measured between ladder and hold.
 const SETTLE_STEPS: u32 = 3;
-/// Intervals in a row with a queue on the path after which it counts as shared.
+/// The number of consecutive intervals with a queue after which the path counts as shared.
 const QUEUED_INTERVALS: u32 = 2;
-/// Time after which more is tried again than what a server has refused.
+/// The time for which a refusal of a server caps the setting.
 const REFUSAL_HOLDS: Duration = Duration::from_secs(60);
-/// Most decisions that are kept: an hour of a path that is shared all the time.
+/// The largest number of decisions that are kept: an hour on a path that is shared all the time.
 const MAX_DECISIONS: usize = 512;
 
 /// Limits of a [`Tuner`].
@@ -94,7 +95,7 @@ pub struct Tuner {
 #[derive(Debug, Clone)]
 enum Phase {
     Ladder(Ladder),
-    /// Settings left to measure before one is settled on.
+    /// Settings left to measure before the setting is chosen.
     Settle(u32),
     Hold(Holding),
     Share(SharedPath),
@@ -153,7 +154,8 @@ impl Tuner {
         }
     }
 
-    /// Returns true if packets queue on the path: connections above the setting take from others.
+    /// Returns true if packets queue on the path: connections above the setting take bandwidth from
+    /// other flows.
     #[must_use]
     pub fn is_sharing(&self) -> bool {
         matches!(self.phase, Phase::Share(_))
@@ -164,7 +166,7 @@ impl Tuner {
         self.decisions.iter()
     }
 
-    /// Raises the setting to what another rule says. The ladder begins again from there.
+    /// Raises the setting to the number of another rule. The ladder begins again from there.
     pub fn raise(&mut self, setting: usize) {
         let setting = setting.min(self.limits.max);
         if setting > self.setting {
@@ -178,8 +180,8 @@ impl Tuner {
         self.limits.max = max.max(self.limits.min).max(self.setting);
     }
 
-    /// Lowers the largest setting that is tried, and the setting with it, for a minute: more were
-    /// refused. The ladder begins again from there.
+    /// Lowers the largest setting that is tried, and the setting with it, for a minute, because a
+    /// server refused more. The ladder begins again from there.
     pub fn lower_max(&mut self, max: usize) {
         let interval = self.meter.so_far();
         let before = self.refused.map_or(self.limits.max, |(before, _)| before);
@@ -191,7 +193,7 @@ impl Tuner {
         }
     }
 
-    /// Records what was measured. To be called several times in each interval of a quarter of a
+    /// Records a measurement. The caller does so several times in each interval of a quarter of a
     /// second or eight round trips.
     pub fn observe(&mut self, seen: &Observation) {
         if seen.active > self.setting {
@@ -203,8 +205,7 @@ impl Tuner {
         }
     }
 
-    /// Goes on after a pause in which nothing was to be moved: the interval that it fell into
-    /// begins again.
+    /// Continues after a pause without work: the interval of the pause begins again.
     pub fn resume(&mut self, seen: &Observation) {
         self.meter.restart_at(seen);
     }
@@ -287,7 +288,7 @@ impl Tuner {
         self.decide(self.curve.smallest_good(best), interval, Reason::SmallestGood);
     }
 
-    /// Measures what was chosen, and chooses again with that.
+    /// Measures the chosen setting, and chooses again with that rate.
     fn end_settle_step(&mut self, left: u32, interval: &Interval) {
         if !interval.is_bursty {
             self.curve.record(self.setting, interval.ln_rate());
@@ -367,7 +368,7 @@ impl Tuner {
         self.meter.restart();
     }
 
-    /// Goes on with `to`, and records why.
+    /// Changes the setting to `to`, and records the reason.
     fn decide(&mut self, to: usize, interval: &Interval, reason: Reason) {
         let phase = match &self.phase {
             Phase::Ladder(_) => TuningPhase::Ladder,

@@ -1,4 +1,4 @@
-//! The job that is controlled: its limits, its totals, and what is turned.
+//! The job that is controlled: its limits, its totals, and the actions of the controller on it.
 
 use crate::tuner::{PathSignal, StageTimes};
 use std::fmt::Debug;
@@ -8,19 +8,20 @@ use std::time::Duration;
 pub trait ControlledJob: Send + Sync + Debug {
     /// Time, by the clock of the job.
     fn now(&self) -> Duration;
-    /// The limits that were set from outside.
+    /// The limits that the user or the calling program has set.
     fn limits(&self) -> ConcurrencyLimits;
     /// The totals so far.
     fn totals(&self) -> JobTotals;
-    /// The knowledge of tuners from outside of the job.
+    /// The stored settings and the state of the path, for the tuners.
     fn memory(&self) -> Option<&dyn TuningMemory>;
-    /// Wakes the job: more workers may run, or samples are to be taken from now on.
+    /// Wakes the job: more workers may run, or samples have to be taken from now on.
     fn workers_changed(&self);
-    /// Takes the unfinished work of the workers above this number away from them.
+    /// Takes the unfinished work of the workers above this number back.
     fn take_back(&self, workers: usize);
 }
 
-/// The knowledge of tuners from outside of a job.
+/// Information for tuners that a job itself does not have: stored settings, and the state of the
+/// path.
 pub trait TuningMemory: Send + Sync + Debug {
     /// The setting that was remembered under `key`, if it is recent enough.
     fn recall(&self, key: &str) -> Option<usize>;
@@ -35,8 +36,8 @@ pub trait TuningMemory: Send + Sync + Debug {
 /// The state of uploads, by the kernel's statistics of connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct UploadState {
-    /// Bytes that servers' kernels have confirmed so far: known at once, where a server's answer
-    /// comes when it has a whole block or file.
+    /// Bytes that servers' kernels have acknowledged so far. They are known at once, while a server
+    /// responds only when it has a whole block or file.
     pub confirmed_bytes: u64,
     /// The longest of the round-trip times to their addresses.
     pub latency: Duration,
@@ -44,10 +45,10 @@ pub struct UploadState {
     pub signal: PathSignal,
 }
 
-/// Limits that were set from outside, and may change while the job runs.
+/// Limits that the user or the calling program has set, and that may change while the job runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConcurrencyLimits {
-    /// The number of workers, in place of what is found; none if it is not set.
+    /// The number of workers, which replaces tuning; none if it is not set.
     pub workers: Option<usize>,
     /// Most workers.
     pub max_workers: usize,
@@ -75,11 +76,11 @@ pub struct JobTotals {
     pub files_done: u64,
     /// Times of the stage that fetches.
     pub stages: StageTimes,
-    /// Workers with a piece in hand, those above the limit that finish theirs included.
+    /// Workers that have a piece, including those above the limit that finish theirs.
     pub fetching: usize,
     /// Large files that were begun and are not done.
     pub open_files: usize,
-    /// There is no room in memory for more small files.
+    /// The memory budget allows no more small files.
     pub is_full: bool,
     /// Small files wait to be fetched.
     pub has_small_files: bool,
@@ -92,7 +93,7 @@ pub struct ControllerOptions {
     pub max_workers: usize,
     /// Most small files at a time.
     pub max_small_files: usize,
-    /// Memory for bytes that are on their way, in bytes.
+    /// Memory for bytes in flight.
     pub budget_bytes: u64,
 }
 

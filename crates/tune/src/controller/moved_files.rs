@@ -1,4 +1,4 @@
-//! Files that a job moves, and what limits how many of them move at a time.
+//! Files that a job moves, and the limits of how many move at a time.
 
 use super::tuners::TunedPath;
 use crate::tuner::TunedKnob;
@@ -8,12 +8,13 @@ use std::sync::Arc;
 /// Size from which on a file is large, in bytes.
 const LARGE_BYTES: u64 = 64 << 20;
 
-/// Files that move alike, by the one that was opened last.
+/// The properties of files that move between the same servers in the same way, by the file that was
+/// opened last.
 #[derive(Debug)]
 pub struct MovedFiles<'a> {
     /// Where it comes from.
     pub source: &'a Arc<dyn Source>,
-    /// The same, where there may be further replicas.
+    /// The source with its replicas, where there may be several.
     pub replicas: Option<&'a dyn ReplicaSet>,
     /// The names of the two servers.
     pub servers: String,
@@ -21,18 +22,19 @@ pub struct MovedFiles<'a> {
     pub size: u64,
     /// The size of its blocks in bytes.
     pub block_bytes: u64,
-    /// Most workers that the limit of bandwidth keeps going; [`usize::MAX`] without one.
+    /// The largest number of workers that the bandwidth limit keeps busy; [`usize::MAX`] without
+    /// one.
     pub by_bandwidth: usize,
-    /// Most blocks that its target takes at a time; 1 if the target does not care.
+    /// The largest number of blocks that its target takes at a time; 1 if the target has no limit.
     pub target_blocks: usize,
-    /// The number that is tuned for such files; none if the rule for the link is all there is.
+    /// The number that is tuned for such files; none if only the rule for the link applies.
     pub knob: Option<TunedKnob>,
 }
 
-/// Limits of the small files at a time that move like one that was opened.
+/// Limits of the concurrent small files that move in the same way as one that was opened.
 #[derive(Debug)]
 pub struct SmallFileLimits {
-    /// Most that the target takes; [`usize::MAX`] if it does not care.
+    /// The largest number that the target takes; [`usize::MAX`] if it has no limit.
     pub by_target: usize,
     /// They are on this machine.
     pub is_local: bool,

@@ -37,14 +37,14 @@ impl TunedPath {
     }
 }
 
-/// A tuner that may have to begin.
+/// The start values of a tuner.
 #[derive(Debug)]
 pub(super) struct TunerStart<'a> {
     pub(super) path: TunedPath,
     pub(super) knob: TunedKnob,
     /// The names of the two servers.
     pub(super) servers: &'a str,
-    /// The class of files, which have a memory of their own.
+    /// The class of files. Each class has a stored setting of its own.
     pub(super) class: &'static str,
     /// The number by the rule for the link.
     pub(super) rule: usize,
@@ -57,7 +57,7 @@ pub(super) struct TunerStart<'a> {
 }
 
 impl TunerStart<'_> {
-    /// Begins with what is remembered for the servers, or by the rule for the link.
+    /// Begins with the stored setting for the servers, or with the rule for the link.
     fn begin(self) -> RunningTuner {
         let Self { path, knob, servers, class, rule, limits, memory, job_time, done } = self;
         let key = format!("{} {servers} {class}", knob.name());
@@ -72,7 +72,7 @@ impl TunerStart<'_> {
     }
 }
 
-/// A tuner at work.
+/// A running tuner.
 #[derive(Debug)]
 struct RunningTuner {
     path: TunedPath,
@@ -84,13 +84,13 @@ struct RunningTuner {
     key: String,
     began: Duration,
     sampled: Duration,
-    /// Times in which files waited for their turn, and in which they did not.
+    /// The times during which files waited for their turn, and during which they did not.
     stages: StageTimes,
 }
 
 impl RunningTuner {
-    /// Adds the time since the last sample, in which no more files were taken (`is_full`), or there
-    /// were enough of them (`has_enough`). Returns the sums.
+    /// Adds the time since the last sample, during which the job could take no more files
+    /// (`is_full`), or had enough of them (`has_enough`). Returns the sums.
     fn spent(&mut self, job_time: Duration, is_full: bool, has_enough: bool) -> StageTimes {
         let passed = self.path.now(job_time).saturating_sub(self.sampled);
         match (is_full, has_enough) {
@@ -107,8 +107,8 @@ impl RunningTuner {
         self.tuner.observe(&Observation { now: self.sampled, latency, ..seen });
     }
 
-    /// Raises the setting if the rule for the link says more than it did: until something was
-    /// measured, or (`is_newer`) if it has learned what no measurement shows.
+    /// Raises the setting if the rule for the link returns more than before: until the first
+    /// measurement, or (`is_newer`) if the rule uses a newer value that no measurement shows.
     fn follow(&mut self, rule: usize, is_newer: bool) {
         if rule > self.rule {
             self.rule = rule;
@@ -134,7 +134,7 @@ pub(super) struct WorkerSample {
     pub(super) knob: TunedKnob,
     /// Its setting from now on.
     pub(super) setting: usize,
-    /// Others share the path.
+    /// Other flows share the path.
     pub(super) is_shared: bool,
 }
 
@@ -163,12 +163,12 @@ impl JobTuners {
         lock(&self.workers).as_ref().is_some_and(|it| it.tuner.setting() > it.rule)
     }
 
-    /// The number that workers are tuned by, if they are.
+    /// The knob by which workers are tuned, if they are.
     pub(super) fn knob(&self) -> Option<TunedKnob> {
         lock(&self.workers).as_ref().map(|running| running.knob)
     }
 
-    /// The number of workers that fetch. Begins to tune it, unless that is done already.
+    /// The number of workers that fetch. Starts its tuner, unless it runs already.
     pub(super) fn workers(&self, start: TunerStart<'_>, is_replicated: bool) -> usize {
         let mut running = lock(&self.workers);
         if let Some(running) = &mut *running
@@ -180,12 +180,12 @@ impl JobTuners {
         running.insert(start.begin()).tuner.setting()
     }
 
-    /// The same for small files at a time, of which there are never fewer than by the rule.
+    /// The same for concurrent small files. Their number is never below that of the rule.
     pub(super) fn small_files(&self, start: TunerStart<'_>) -> usize {
         let mut running = lock(&self.small_files);
         if let Some(running) = &mut *running {
             let max = start.limits.max;
-            // The server may take more than it had shown when the tuner began.
+            // The known limit of the server may have risen since the tuner began.
             running.tuner.set_max(max);
             running.follow(start.rule.min(max), true);
             return running.tuner.setting().min(max);
@@ -193,7 +193,7 @@ impl JobTuners {
         running.insert(start.begin()).tuner.setting()
     }
 
-    /// The same for what goes to a server.
+    /// The same for uploads.
     pub(super) fn to_server(&self, start: TunerStart<'_>) -> usize {
         let mut running = lock(&self.workers);
         // Files that servers did not move go through this machine.
@@ -205,14 +205,14 @@ impl JobTuners {
         running.get_or_insert_with(|| start.begin()).tuner.setting()
     }
 
-    /// Notes that servers which move `files` at a time have refused one more.
+    /// Records that servers which move `files` at a time have refused one more.
     pub(super) fn refused_more(&self, files: usize) {
         if let Some(running) = &mut *lock(&self.workers) {
             running.tuner.lower_max(files);
         }
     }
 
-    /// Records what workers brought.
+    /// Records the bytes that workers have transferred.
     pub(super) fn sample_workers(
         &self,
         job_time: Duration,
@@ -221,7 +221,7 @@ impl JobTuners {
         let mut running = lock(&self.workers);
         let running = running.as_mut()?;
         if running.knob == TunedKnob::Uploads {
-            // Workers that read ahead for a file do not count, files do.
+            // The number of files counts, not that of the workers that read ahead for them.
             let has_enough = seen.active >= running.tuner.setting();
             let stages = running.spent(job_time, false, has_enough);
             running.observe(job_time, Observation { stages, workers: 1, ..seen });
@@ -257,7 +257,7 @@ impl JobTuners {
         Some(running.tuner.setting()).filter(|setting| *setting != before)
     }
 
-    /// Remembers what was settled on, and returns the decisions.
+    /// Stores the settled numbers, and returns the decisions.
     pub(super) fn end(&self, memory: Option<&dyn TuningMemory>) -> Vec<TuningDecision> {
         let decisions = self.decisions();
         for running in [&self.workers, &self.small_files] {

@@ -1,4 +1,4 @@
-//! Decisions of a tuner, with what they were made from.
+//! Decisions of a tuner, with the measurements that led to them.
 
 use super::interval::Bottleneck;
 use super::path_signal::PathSignal;
@@ -29,7 +29,7 @@ pub enum TuningPhase {
     Settle,
     /// The setting is kept, but for rare trials.
     Hold,
-    /// Packets queue on the path: the setting gives way to others.
+    /// Packets queue on the path: the setting is lowered for other flows.
     Share,
 }
 
@@ -38,12 +38,12 @@ pub enum TuningPhase {
 pub enum Reason {
     /// The first step showed the rate to compare with.
     FirstStep,
-    /// The doubling brought more.
+    /// The doubling raised the rate.
     Gained {
         /// The logarithm of the new rate over the best one before.
         gain: f64,
     },
-    /// The doubling brought too little; one more shows whether that was chance.
+    /// The doubling raised the rate too little; one more shows whether that was chance.
     OnceMore {
         /// As above.
         gain: f64,
@@ -52,9 +52,9 @@ pub enum Reason {
     FewerAreFaster,
     /// The smallest setting within 3 % of the best one.
     SmallestGood,
-    /// The stage behind the network is the slower one.
+    /// The stage behind the network is slower.
     SlowerBehind,
-    /// It is time to see whether another setting is better by now.
+    /// A trial of another setting is due.
     Trial,
     /// The other setting is better, or as good and smaller.
     TrialKept {
@@ -66,7 +66,7 @@ pub enum Reason {
         /// As above.
         gain: f64,
     },
-    /// The rate has changed while the setting had not.
+    /// The rate has changed at the same setting.
     Changed {
         /// The logarithm of the rate over the one before.
         change: f64,
@@ -75,7 +75,7 @@ pub enum Reason {
     QueueSeen,
     /// No packets queue any more, so the setting grows a little.
     NoQueue,
-    /// None have queued for long.
+    /// No packets have queued for a long time.
     QueueGone,
     /// A server refused one more.
     Refused,
@@ -100,7 +100,7 @@ pub struct TuningDecision {
     pub from: usize,
     /// The setting from now on.
     pub to: usize,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 

@@ -1,24 +1,24 @@
-//! The setting that was found, trials of others, and whether the capacity has changed.
+//! The hold phase: the chosen setting, trials of others, and the detection of a change of capacity.
 
 use super::response_curve::at_octave;
 use super::{MIN_GAIN, TunerLimits};
 
-/// Intervals whose rates make the reference that later ones are compared with.
+/// The number of intervals whose rates are the reference for later ones.
 const REFERENCE_INTERVALS: f64 = 4.0;
-/// Intervals that the mean and the deviation remember.
+/// The number of intervals that the mean and the deviation are averaged over.
 const MEMORY: f64 = 32.0;
-/// The least deviation of rates that is assumed.
+/// The smallest deviation of rates that is assumed.
 const MIN_DEVIATION: f64 = 0.02;
-/// The deviation that is assumed of a setting that is new, and its weight in intervals.
+/// The deviation that is assumed for a new setting, and its weight in intervals.
 const FIRST_DEVIATION: f64 = 0.05;
 const FIRST_WEIGHT: f64 = 2.0;
-/// Part of the deviation that a CUSUM lets pass in each interval, and sum at which it alarms: by
-/// chance about once in 9,000 intervals.
+/// The slack of the CUSUM in each interval, as a part of the deviation, and the sum at which it
+/// alarms: by chance about once in 9,000 intervals.
 const SLACK: f64 = 0.5;
 const ALARM: f64 = 8.0;
-/// The least change of the rate, as a logarithm, for which the ladder begins again.
+/// The smallest change of the rate, as a logarithm, after which the ladder begins again.
 const MIN_CHANGE: f64 = 0.1;
-/// Intervals before the first trial; twice as many before each further one that brings nothing.
+/// The number of intervals before the first trial. It doubles after each trial without a gain.
 const FIRST_PAUSE: u32 = 8;
 /// The most intervals between two trials.
 const MAX_PAUSE: u32 = 64;
@@ -52,7 +52,7 @@ pub(super) struct Holding {
     until_trial: u32,
     pause: u32,
     goes_up: bool,
-    /// Half of the setting may do as well: that is tried first.
+    /// Half of the setting may be as fast: that is tried first.
     tries_half: bool,
     trial: Option<Trial>,
 }
@@ -175,7 +175,7 @@ impl Holding {
         if is_better {
             let pause = self.pause;
             *self = Self::new(trial.other, self.tries_half);
-            // What only was as good does not hurry the next trial.
+            // A setting that is only as good does not bring the next trial forward.
             if !self.tries_half {
                 (self.pause, self.until_trial) = (pause, pause);
             }
@@ -220,7 +220,7 @@ impl Holding {
             self.mean = rate;
             return;
         }
-        // A value far off is a change or an accident, and not the usual deviation.
+        // An outlier is a change or an accident, not the usual deviation.
         let limit = 3.0 * self.deviation();
         let deviation = deviation.clamp(-limit, limit);
         let weight = 1.0 / self.count.min(MEMORY);

@@ -1,20 +1,20 @@
-//! Intervals: rates and bottlenecks out of totals.
+//! Intervals: rates and bottlenecks, computed from totals.
 //!
-//! An interval lasts a quarter of a second while the tuner searches, else half a second; or eight
-//! round trips on a long path: in these a window doubles from ten segments to thousands. After a
-//! change of the setting only the second half counts.
+//! An interval lasts a quarter of a second while the tuner searches, else half a second; on a long
+//! path, eight round trips, in which a congestion window grows from ten segments to thousands.
+//! After a change of the setting only the second half counts.
 //!
-//! A server that limits each connection sends in bursts: what a connection may have in a second,
-//! and then nothing for the rest of it. An interval with such pauses lasts a second. It ends sooner
-//! where that is enough to go on: in the first one nothing else can be done about the pause, and
-//! later a burst of new connections shows that they help. Its rate is that of a second in any case.
+//! A server that limits each connection sends in bursts: the bytes allowed for a second, and then
+//! nothing for the rest of it. An interval with such pauses lasts a second. It ends sooner where
+//! the tuner can decide sooner: in the first interval, and later when a burst of new connections
+//! shows that they help. Its rate is that of a whole second in any case.
 
 use super::path_signal::PathSignal;
 use std::time::Duration;
 
 /// The shortest interval of a search.
 const MIN_STEP: Duration = Duration::from_millis(250);
-/// The shortest one of others.
+/// The shortest interval outside of a search.
 const MIN_INTERVAL: Duration = Duration::from_millis(500);
 /// Round trips in an interval on a long path.
 const ROUND_TRIPS: u32 = 8;
@@ -24,7 +24,7 @@ const BURST_INTERVAL: Duration = Duration::from_secs(1);
 const SILENT_OBSERVATIONS: u32 = 3;
 /// Factor on the rate by which new connections show at once that they help, before they settle.
 const QUICK_GAIN: f64 = 1.25;
-/// Share of the time of a stage that makes it the bottleneck.
+/// The share of a stage's time that makes it the bottleneck.
 const BOTTLENECK_SHARE: f64 = 0.5;
 
 /// Times of the stage that fetches, summed over workers since the start.
@@ -34,11 +34,11 @@ pub struct StageTimes {
     pub busy: Duration,
     /// There was nothing to request.
     pub starved: Duration,
-    /// The stage behind it, or a limit, took nothing.
+    /// The next stage, or a limit, accepted no bytes.
     pub blocked: Duration,
 }
 
-/// Measurements by some time: totals since the start of the job.
+/// Measurements at one time: totals since the start of the job.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Observation {
     /// The time.
@@ -51,10 +51,11 @@ pub struct Observation {
     pub stages: StageTimes,
     /// Workers that these times are sums over.
     pub workers: usize,
-    /// Requests under way, where they may be more than the setting: what was under way when it fell
-    /// ends by itself. 0 where that does not happen.
+    /// Requests in flight, where they may exceed the setting: when it falls, requests in flight end
+    /// by themselves. 0 where they cannot.
     pub active: usize,
-    /// The rate, in units per second, from which on more is of no use; none if there is no such.
+    /// The rate, in units per second, above which more throughput is useless; none if there is no
+    /// such rate.
     pub enough: Option<f64>,
     /// The state of the path.
     pub signal: PathSignal,
@@ -140,7 +141,7 @@ impl IntervalMeter {
         self.last.done
     }
 
-    /// The interval as far as it has come.
+    /// The interval so far.
     pub(super) fn so_far(&self) -> Interval {
         let rate = rate(&self.began, &self.last);
         Interval {
@@ -153,7 +154,7 @@ impl IntervalMeter {
         }
     }
 
-    /// Begins an interval after a change at this observation: what was before does not count.
+    /// Begins an interval after a change at this observation: earlier ones do not count.
     pub(super) fn restart_at(&mut self, seen: &Observation) {
         self.last = *seen;
         self.restart();
@@ -230,8 +231,8 @@ fn rate(from: &Observation, to: &Observation) -> f64 {
     to.done.saturating_sub(from.done) as f64 / seconds.max(1e-6)
 }
 
-/// The bottleneck by the times that a stage spent in an interval. A request that is still under way
-/// is in no clock yet, so the rest of the time of all workers counts as busy.
+/// The bottleneck, by the times of a stage in an interval. The clocks do not contain a request that
+/// is still in flight, so the rest of the time of all workers counts as busy.
 fn bottleneck(from: &Observation, to: &Observation) -> Bottleneck {
     let spent = |of: fn(&StageTimes) -> Duration| {
         of(&to.stages).saturating_sub(of(&from.stages)).as_secs_f64()

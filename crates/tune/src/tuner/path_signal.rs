@@ -2,37 +2,38 @@
 
 use std::time::Duration;
 
-/// Ratio of the round-trip time to its minimum from which on packets queue, where senders fill
-/// queues until packets are lost (CUBIC).
+/// The ratio of the round-trip time to its minimum at which packets count as queued, where senders
+/// fill queues until packets are lost (CUBIC).
 const QUEUED_RATIO: f64 = 1.25;
-/// The same where it is not known who sends, as in downloads, whose receivers measure the time with
-/// less precision. A path on which packets queue is full, whoever sends.
+/// The same where the sender's congestion control is unknown, as in downloads, whose receivers
+/// measure the time less precisely. A path on which packets queue is full, whatever the sender
+/// uses.
 const UNKNOWN_QUEUED_RATIO: f64 = 1.3;
-/// The same where BBR sends, which keeps up to two bandwidth-delay products in flight beside other
-/// flows: a ratio of two is its normal state.
+/// The same for senders with BBR, which keeps up to two bandwidth-delay products in flight when it
+/// competes with other flows: a ratio of two is its normal state.
 const BBR_QUEUED_RATIO: f64 = 2.5;
-/// The least queue that counts: below it processors that are late look the same.
+/// The shortest queue that counts: shorter delays may be those of busy processors.
 const MIN_QUEUE: Duration = Duration::from_millis(5);
-/// Share of segments sent again from which on packets are lost to congestion; CUBIC would need more
-/// connections because of rarer losses, not fewer.
+/// The share of retransmitted segments at which losses count as congestion. For rarer losses CUBIC
+/// would need more connections, not fewer.
 const LOST_SHARE: f64 = 0.005;
-/// The same for BBR, which goes on at losses of 2 %.
+/// The same for BBR, which tolerates losses of 2 %.
 const BBR_LOST_SHARE: f64 = 0.02;
 
 /// State of the path in an interval, by the kernel's statistics of its connections (`TCP_INFO`).
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct PathSignal {
-    /// The round-trip time with what queues on the path.
+    /// The round-trip time, including queues on the path.
     pub rtt: Option<Duration>,
-    /// The shortest one.
+    /// The shortest round-trip time.
     pub min_rtt: Option<Duration>,
-    /// Share of the segments of this end that were sent again.
+    /// The share of this end's segments that were retransmitted.
     pub lost_share: f64,
     /// The congestion control of the sender, if known.
     pub sender: Option<CongestionControl>,
 }
 
-/// A congestion control, as far as it makes a difference here.
+/// The kinds of congestion control that the signal distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CongestionControl {
     /// CUBIC, and others that lower their rate when packets are lost.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// Loss on the fitted curve, as a logarithm: half of what a smaller setting may cost, because the
 /// curve has errors.
 const MAX_LOSS: f64 = 0.015;
-/// The most that rates of short intervals differ by noise alone.
+/// The largest difference between rates of short intervals that is noise.
 const NOISE: f64 = 0.24;
 
 /// Logarithms of rates by setting; the mean where a setting was measured more than once.
@@ -48,7 +48,7 @@ impl ResponseCurve {
         ScalabilityLaw::fit(&points).filter(|law| law.deviation(&points) <= NOISE)
     }
 
-    /// Returns true if about half of `setting` was tried and was slower by more than noise.
+    /// Returns true if about half of `setting` was tried and was slower by more than the noise.
     pub(super) fn is_slower_at_half(&self, setting: usize) -> bool {
         let half = self.points().take_while(|(tried, _)| 3 * tried <= 2 * setting).last();
         let top = self.points().map(|(_, rate)| rate).fold(f64::NEG_INFINITY, f64::max);
@@ -70,8 +70,8 @@ impl ResponseCurve {
 }
 
 /// The universal scalability law (Gunther): the rate of `n` workers is
-/// `n / (a + b (n - 1) + c n (n - 1))`, where `b` is what they wait for each other and `c` what it
-/// costs to agree.
+/// `n / (a + b (n - 1) + c n (n - 1))`, where `b` is contention (workers wait for each other) and
+/// `c` is coherency (the cost of coordination).
 #[derive(Debug, Clone, Copy)]
 struct ScalabilityLaw([f64; 3]);
 
@@ -86,14 +86,14 @@ impl ScalabilityLaw {
         as_float(setting).ln() - cost.max(f64::MIN_POSITIVE).ln()
     }
 
-    /// The root mean square of what points deviate from the curve.
+    /// The root mean square deviation of the points from the curve.
     fn deviation(self, points: &[(usize, f64)]) -> f64 {
         let squares = points.iter().map(|(setting, rate)| (rate - self.ln_rate(*setting)).powi(2));
         (squares.sum::<f64>() / as_float(points.len())).sqrt()
     }
 
     /// Fits the law to settings and logarithms of rates: `n / rate` is linear in the three numbers.
-    /// Those that come out negative are left out. None where that is impossible.
+    /// Parameters that would be negative are left out. None where that is impossible.
     fn fit(points: &[(usize, f64)]) -> Option<Self> {
         let mut used = [true, points.len() > 1, points.len() > 2];
         loop {
@@ -107,11 +107,11 @@ impl ScalabilityLaw {
     }
 }
 
-/// The numbers in use that fit best, by the normal equations; the errors are those of the
+/// The best fit of the parameters in use, by the normal equations; the errors are those of the
 /// logarithms.
 fn least_squares(points: &[(usize, f64)], used: [bool; 3]) -> Option<[f64; 3]> {
     let mut rows = [[0.0; 4]; 3];
-    // Rates about 1 and settings about 1 keep the numbers comparable.
+    // Rates and settings are scaled to about 1, so that the coefficients are comparable.
     for (setting, ln_rate) in points {
         let target = as_float(*setting) * (-ln_rate).exp();
         let terms = ScalabilityLaw::terms(*setting);

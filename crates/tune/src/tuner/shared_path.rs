@@ -1,20 +1,20 @@
-//! A path that others use, too: additive increase, multiplicative decrease.
+//! A path that other flows share: additive increase, multiplicative decrease (AIMD).
 //!
-//! Of the transfers on a full path each gives a fifth of its connections back when it sees the
-//! queue, and grows by about the same small number while it sees none. So the larger ones lose more
-//! than the smaller ones, until all have the same. A search for the best rate would not end there:
-//! whoever has more connections has more of the path.
+//! Each transfer on a full path closes a fifth of its connections when it sees the queue, and adds
+//! about the same small number while it sees none. So larger transfers lose more than smaller ones,
+//! until all have the same share. A search for the highest rate would not converge to that: a
+//! transfer with more connections gets more of the path.
 
 use super::TunerLimits;
 
 /// Factor on the setting when packets queue.
 const DECREASE: f64 = 0.8;
-/// Growth per interval without a queue: a constant, and a share of the setting, without which large
-/// settings took minutes.
+/// The growth per interval without a queue: a constant, and a share of the setting, without which
+/// growth at large settings took minutes.
 const INCREASE: f64 = 0.25;
 const INCREASE_SHARE: f64 = 0.02;
-/// Intervals without a queue in which the growth rises by as much again: the longer there is none,
-/// the likelier somebody has left the path, or it has become wider.
+/// The number of intervals without a queue after which the growth rises by as much again: the
+/// longer there is no queue, the likelier it is that a flow has ended or the capacity has grown.
 const FASTER_AFTER: f64 = 8.0;
 /// Intervals without a queue after which the path counts as free.
 const FREE_INTERVALS: u32 = 32;
@@ -22,11 +22,11 @@ const FREE_INTERVALS: u32 = 32;
 #[derive(Debug, Clone)]
 pub(super) struct SharedPath {
     weight: f64,
-    /// Intervals for which a decrease is left to take effect.
+    /// The number of intervals in which a decrease takes effect.
     skips: u32,
     free: u32,
-    /// State of a linear congruential generator: transfers that react at the same instants would
-    /// not come to share.
+    /// State of a linear congruential generator. Without randomness, transfers that react at the
+    /// same instants would not converge to equal shares.
     random: u64,
 }
 
@@ -57,7 +57,7 @@ impl SharedPath {
         (self.random >> 32) as f64 / f64::from(u32::MAX)
     }
 
-    /// Returns true if no packets have queued for long.
+    /// Returns true if no packets have queued for a long time.
     pub(super) fn is_free(&self) -> bool {
         self.free >= FREE_INTERVALS
     }
