@@ -1,9 +1,10 @@
 //! Credentials in requests, their renewal, and the explanation of a rejected request.
 //!
 //! Every [`Location`] knows the origin of the URL that the user gave, also behind redirects: the
-//! credentials were meant for that origin. `hither-auth` decides what to send. This module puts it
-//! into requests, reads it again on a thread that may block, and requests the explanation when a
-//! server rejects a request. [`credential`](crate::layers::credential) decides when it is renewed.
+//! credentials were meant for that origin. `hither-auth` decides what to send. This module adds it
+//! to requests, reads it again on a thread that may block, and asks `hither-auth` for an
+//! explanation when a server rejects a request. [`credential`](crate::layers::credential) decides
+//! when it is renewed.
 
 use crate::config::TransportConfig;
 use crate::http::server_reason::said;
@@ -24,7 +25,7 @@ pub(crate) fn authorization(location: &Location, config: &TransportConfig) -> Au
         SystemTime::now(),
     );
     match found {
-        // Servers that the user does not know would learn a password.
+        // A password would be disclosed to servers that the user does not know.
         Authorization::Ready(value, generation)
             if location.is_in_federation() && !value.expose().starts_with("Bearer ") =>
         {
@@ -140,8 +141,8 @@ pub(crate) fn refusal(
     ))
 }
 
-/// The likely reason why a server rejected a request with an error that means what `status` does in
-/// HTTP.
+/// The likely reason why a server rejected a request with an error that corresponds to the HTTP
+/// status `status`.
 pub(crate) fn explained(
     location: &Location,
     config: &TransportConfig,

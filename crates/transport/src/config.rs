@@ -50,7 +50,7 @@ impl FromStr for PageChecksums {
 
 /// The configuration of connections, with the timeout of each stage.
 ///
-/// A whole operation has no timeout: it goes on as long as bytes arrive.
+/// A whole operation has no timeout: it continues as long as bytes arrive.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct TransportConfig {
@@ -61,12 +61,12 @@ pub struct TransportConfig {
     /// handshakes of TLS and proxies. 15 s by default, in which TCP sends its first packet five
     /// times.
     pub connect_timeout: Duration,
-    /// Waits for a server that refuses connections, since it may be restarting, for at most the
-    /// connect timeout, and for one that refuses requests, since it is busy, for at most the
-    /// first-byte timeout. On by default. Off for a program that has other servers to ask.
+    /// Waits for a server that refuses connections, because it may be restarting, for at most the
+    /// connect timeout, and for one that refuses requests, because it is busy, for at most the
+    /// first-byte timeout. On by default. Off for a program that can use other servers.
     pub wait_for_refusing: bool,
-    /// Attempts and pauses of requests. A server that is busy is asked again until the first-byte
-    /// timeout, whatever this says.
+    /// Attempts and pauses of requests. Requests to a busy server are repeated until the first-byte
+    /// timeout, whatever the number of attempts.
     pub retry: RetryPolicy,
     /// The first-byte timeout: from the request to the header of the response, or to the last one
     /// of a server that refuses it because it is busy. 60 s by default, because a server may first
@@ -139,7 +139,7 @@ impl TransportConfig {
         policy
     }
 
-    /// The longest wait for another request while nothing moves: what that request may take to
+    /// The longest wait for another request while no byte moves: the time that request may take to
     /// connect and to get its response.
     pub(crate) fn turn_timeout(&self) -> Duration {
         self.connect_timeout.saturating_add(self.first_byte_timeout)
@@ -151,7 +151,7 @@ impl TransportConfig {
 #[non_exhaustive]
 pub struct TlsConfig {
     /// Trusts the certificate authorities of the system. On by default. As for other programs,
-    /// `SSL_CERT_FILE` and `SSL_CERT_DIR` say where they are, if set.
+    /// `SSL_CERT_FILE` and `SSL_CERT_DIR` name their location, if set.
     pub system_roots: bool,
     /// Further trusted certificate authorities, DER.
     pub roots: Vec<CertificateDer<'static>>,

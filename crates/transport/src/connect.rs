@@ -1,9 +1,9 @@
 //! Connections: DNS, proxies, TCP and TLS.
 //!
 //! [`dialer`] leads from a URL to a stream. It uses [`dns`] for addresses, [`egress_filter`] for
-//! what is allowed, [`happy_eyeballs`], [`source_addresses`] and [`socket`] for TCP, [`proxy`] and
-//! [`tunnel`] where a proxy is configured, and [`tls`]. [`outage`] says how long a server that
-//! refuses is waited for.
+//! the check that they are allowed, [`happy_eyeballs`], [`source_addresses`] and [`socket`] for
+//! TCP, [`proxy`] and [`tunnel`] where a proxy is configured, and [`tls`]. [`outage`] limits the
+//! wait for a server that refuses connections.
 
 pub(crate) mod dialer;
 pub(crate) mod dns;

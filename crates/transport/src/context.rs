@@ -23,7 +23,7 @@ pub(crate) struct NetworkContext {
     pub(crate) runtime: Handle,
     pub(crate) dialer: Dialer,
     pub(crate) ledger: Option<Arc<dyn EndpointStore>>,
-    /// The connections to a server that are allowed at the moment: at first, those of the
+    /// The number of connections to a server that are allowed now: at first, that of the
     /// configuration.
     pub(crate) most_connections: AtomicUsize,
 }

@@ -1,10 +1,9 @@
 //! The transfer counters of a client: requests, connections, bytes, and round trips.
 //!
-//! Only dependent round trips are counted, those that had to wait for an earlier one. A request
-//! belongs to the round trip after the latest one whose response had begun when it was sent.
-//! Requests that are sent together share a round trip, however many connections they use.
-//! Handshakes above TCP, those of TLS and of proxies, are round trips as well. The count can be
-//! verified on packets.
+//! Only dependent round trips count: those that had to wait for an earlier one. A request belongs
+//! to the round trip after the latest one whose response had begun when it was sent. Requests that
+//! are sent together share a round trip, however many connections they use. Handshakes above TCP,
+//! those of TLS and of proxies, are round trips as well. The count can be verified on packets.
 
 pub(crate) mod activity;
 pub(crate) mod progress;
@@ -58,12 +57,13 @@ pub struct TransferTotals {
 }
 
 impl TransferCounters {
-    /// Begins to record what connections do that are opened from now on, and returns the recorder.
+    /// Begins to record the activity of connections that are opened from now on, and returns the
+    /// recorder.
     pub fn record_activity(&self) -> &Arc<ActivityRecorder> {
         self.activity.get_or_init(|| Arc::new(ActivityRecorder::start()))
     }
 
-    /// The recorder of what connections do, if there is one.
+    /// The recorder of the activity of connections, if there is one.
     pub(crate) fn activity(&self) -> Option<&Arc<ActivityRecorder>> {
         self.activity.get()
     }

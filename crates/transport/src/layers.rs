@@ -8,7 +8,7 @@
 //! | Which credential does it have, and what if that is rejected? | [`credential`] |
 //! | What if its connection was closed? | [`stale_connections`] |
 //!
-//! A layer is a value that lives as long as one request, with a method that says whether the
+//! A layer is a value that lives as long as one request, with a method that returns whether the
 //! request is sent again. So the functions that send requests are loops over these values, from the
 //! outermost layer to the innermost one: `HttpSource::exchange` for ranges of files,
 //! [`Network::call`](crate::network::Network::call) for all other requests, `webdav/tree.rs` for

@@ -144,7 +144,7 @@ impl Location {
     }
 
     /// The same file on the server that an XRootD server redirects to, with `opaque` appended to
-    /// the query, of which a token stays behind if it is not meant for that server.
+    /// the query, without its token if that is not meant for the server.
     ///
     /// # Errors
     ///
@@ -331,7 +331,7 @@ impl Location {
         self.port
     }
 
-    /// The endpoint, the key of connections and of what is remembered about the server.
+    /// The endpoint: the key of connections and of stored knowledge about the server.
     #[must_use]
     pub fn origin(&self) -> String {
         format!("{}://{}", self.scheme(), self.host_and_port())
@@ -415,7 +415,7 @@ fn literal(text: &str) -> Cow<'_, str> {
 }
 
 /// The same URL with `http` for the scheme `dav` and `https` for `davs`, as davix and gfal2 have
-/// them. Other text is left as it is.
+/// them. Other text is not changed.
 #[must_use]
 pub fn http_form(text: &str) -> Cow<'_, str> {
     let Some((scheme, rest)) = text.split_once("://") else { return text.into() };

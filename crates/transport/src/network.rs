@@ -26,14 +26,14 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// The connections by endpoint, the transfer counters, and what is remembered about servers.
+/// The connections by endpoint, the transfer counters, and the stored knowledge about servers.
 /// Networks share nothing.
 #[derive(Debug)]
 pub struct Network {
     shared: Arc<NetworkContext>,
     pools: Mutex<HashMap<PoolKey, Arc<Pool>>>,
     sessions: Mutex<HashMap<SessionsKey, Arc<SessionPool>>>,
-    /// Copies whose remains this process has to remove if they fail.
+    /// Copies whose partial files this process has to remove if they fail.
     to_clean_up: watch::Sender<usize>,
     /// The Pelican federations that URLs have named.
     pub(crate) federations: pelican::Federations,
@@ -131,8 +131,8 @@ impl Network {
         self.shared.dialer.tcp_info()
     }
 
-    /// Bytes that connections have sent so far, and the kernels at their other ends confirmed:
-    /// what was written but for what `connections` of [`Network::tcp_info`] still hold.
+    /// Bytes that connections have sent and the kernels at their other ends have acknowledged: the
+    /// written bytes, less those that `connections` of [`Network::tcp_info`] still hold.
     #[must_use]
     pub fn confirmed_bytes(&self, connections: &[(IpAddr, TcpInfo)]) -> u64 {
         let held: u64 = connections.iter().map(|(_, it)| it.unconfirmed_bytes).sum();
@@ -149,7 +149,7 @@ impl Network {
     ///
     /// # Errors
     ///
-    /// `error`, if it says something else, or the server has refused for too long.
+    /// `error`, if it is not a refusal, or the server has refused for too long.
     pub(crate) async fn outlast(&self, location: &Location, error: Error) -> Result<()> {
         self.shared.dialer.outlast(location, self.config(), error).await
     }

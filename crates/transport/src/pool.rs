@@ -66,7 +66,7 @@ struct PoolState {
     large_job: bool,
     /// More connections were opened together with the first one.
     speculated: bool,
-    /// Connections that the server has closed against its word.
+    /// Connections that the server has closed although it had announced to keep them open.
     cut_short: u64,
     /// Two connections that had carried responses were open at a time: the server has more than one
     /// thread.
@@ -221,7 +221,7 @@ impl Pool {
         self.state().link.saw_response(first_byte, bytes, transfer, fresh);
     }
 
-    /// A connection for one request. A server that refuses connections is waited for.
+    /// A connection for one request. Waits for a server that refuses connections.
     pub(crate) async fn acquire(self: &Arc<Self>) -> Result<PooledConnection> {
         loop {
             match self.acquire_now().await {
@@ -235,7 +235,7 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// `error`, if it says something else, or the server has refused for too long.
+    /// `error`, if it is not a refusal, or the server has refused for too long.
     pub(crate) async fn outlast(&self, error: Error) -> Result<()> {
         self.shared.dialer.outlast(&self.location, self.config(), error).await
     }
@@ -291,8 +291,8 @@ impl Pool {
         }
     }
 
-    /// The signs so far that the server may have been restarted: requests that failed, and
-    /// connections that were closed against its word.
+    /// The number of signs that the server may have been restarted: requests that failed, and
+    /// connections that were closed although the server had announced to keep them open.
     pub(crate) fn interruptions(&self) -> u64 {
         self.server.interruptions() + self.state().cut_short
     }
@@ -427,7 +427,8 @@ impl Pool {
             return;
         }
         if error.is_refused_connection() {
-            // The server is down. It refused before because of that, and not as one too many.
+            // The server is down. Its earlier refusal had this reason, and was not a connection
+            // limit.
             state.refused_above = 0;
         }
         if state.connecting == 0 {

@@ -3,9 +3,9 @@
 //! Federations name replicas in three ways, all of which are supported: a document instead of the
 //! file, for clients that `Accept` one or append `?metalink` to the URL; `Link` fields with
 //! `rel=duplicate` in any response; a `Link` field with `rel=describedby` that names a document.
-//! The fields cost nothing and are recorded as they come. A document that a field names is fetched
-//! while data is being read, so that it is there when the server fails. Requests without such a
-//! hint cost round trips, and are sent only after a read has failed.
+//! The fields cost no request and are recorded as they arrive. A document that a field names is
+//! fetched while data is being read, so that it is there when the server fails. Requests without
+//! such a hint cost round trips, and are sent only after a read has failed.
 
 mod replica_list;
 
@@ -126,8 +126,8 @@ impl Network {
         ReplicaList::parse(&self.metalink(document, true).await?, document)
     }
 
-    /// The same, without a checksum that the server does not have at hand: it may have to read the
-    /// file for it.
+    /// The same, without requesting a checksum that the server may have to compute by reading the
+    /// file.
     async fn discover_soon(&self, document: &Location) -> Result<ReplicaList> {
         ReplicaList::parse(&self.metalink(document, false).await?, document)
     }

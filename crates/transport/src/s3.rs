@@ -3,8 +3,8 @@
 //! The crate `object_store` implements the protocol: signatures, copies, multipart uploads. Its
 //! requests use the connections of this crate, with their timeouts and counters. Reads do not pass
 //! through it: a URL is signed, and [`HttpSource`](crate::HttpSource) reads it, see `s3/source.rs`.
-//! It asks for lists, which are parsed here, as it believes any document, see `s3/listing.rs`; and
-//! it signs removals, see `s3/removal.rs`.
+//! The crate requests lists, but this crate parses them, because `object_store` accepts any
+//! document (`s3/listing.rs`); and it signs removals (`s3/removal.rs`).
 //!
 //! A bucket has no directories. One exists as long as it contains a file: creating one does
 //! nothing, a file may be put where there is none, and removing the last file removes it. A file
@@ -242,7 +242,7 @@ impl S3Storage {
         Ok(there)
     }
 
-    /// The error of a change that the store has confirmed, and that a look does not show.
+    /// The error of a change that the store has confirmed, but that its metadata do not show.
     fn unseen(&self, path: &str, seen: &str) -> Error {
         let what = format!(
             "{}: the object store reported success, and a look shows {seen}: it may show changes \
@@ -273,8 +273,8 @@ fn failed(name: &str, error: object_store::Error) -> Error {
         Store::NotSupported { .. } | Store::NotImplemented { .. } => ErrorKind::Unsupported,
         _ => ErrorKind::Unavailable,
     };
-    // An error of the connections of this crate is the real cause; else the innermost one, of which
-    // the texts around it tell what the library did.
+    // An error of the connections of this crate is the real cause; else the innermost one, whose
+    // context describes the operation of the library.
     let mut last: &dyn std::error::Error = &error;
     while let Some(inner) = last.source() {
         if let Some(ours) = inner.downcast_ref::<Error>() {
@@ -424,7 +424,7 @@ impl Storage for S3Storage {
     }
 
     async fn checksum(&self, path: &str, _: Algorithm) -> Result<Option<Checksum>> {
-        // An entity tag is sometimes an MD5, but nothing says when.
+        // An entity tag is sometimes an MD5, but it is unknown when.
         match self.file(path).await? {
             Some(_) => Ok(None),
             None => Err(self.missing(path)),

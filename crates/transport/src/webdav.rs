@@ -1,4 +1,4 @@
-//! A WebDAV server (RFC 4918) as a storage, and what is possible on HTTP servers with less.
+//! A WebDAV server (RFC 4918) as a storage, and HTTP servers with only a part of WebDAV.
 //!
 //! **Names.** PROPFIND reports everything. A server without it is asked by HEAD, where a redirect
 //! to the same name with a slash means a directory, and is listed by its HTML directory index, if
@@ -12,8 +12,9 @@
 //! directory needs a trailing slash, without which nginx refuses; creating one that exists is 405,
 //! but 201 with XrdHttp and rclone; XrdHttp also creates the parents, overwrites in spite of `F`,
 //! and responds with 500 where something does not exist. So where a response can have two reasons,
-//! the name is looked up before the error is reported, and where a server would replace a file
-//! unasked, it is looked up before the request. Another client may act in between.
+//! the metadata of the name are requested before the error is reported; where a server would
+//! replace a file in spite of `Overwrite: F`, they are requested before the MOVE. Another client
+//! may act in between.
 //!
 //! The learned capabilities of a server are remembered.
 
@@ -193,8 +194,8 @@ impl Storage for WebDavStorage {
     async fn rename(&self, from: &str, to: &str, overwrite: bool) -> Result<()> {
         check_new_name(from, to, &self.session.root)?;
         let from = listing::stat(&self.session, from).await?;
-        // Not every server heeds "Overwrite: F", and XrdHttp need not say who it is. Where it is
-        // known, the move looks.
+        // Not every server obeys "Overwrite: F", and XrdHttp need not identify itself. Where it is
+        // known, the move checks the target itself.
         if !overwrite && !self.session.names().replaces && self.session.look(to).await?.is_some() {
             return Err(self.session.exists(to));
         }

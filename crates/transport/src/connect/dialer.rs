@@ -167,7 +167,7 @@ impl Dialer {
     ///
     /// # Errors
     ///
-    /// `error`, if it says something else, or the server has refused for too long.
+    /// `error`, if it is not a refusal, or the server has refused for too long.
     pub(crate) async fn outlast(
         &self,
         location: &Location,
@@ -189,7 +189,7 @@ impl Dialer {
         Ok(())
     }
 
-    /// The address at which the server of `location` was reached last.
+    /// The address at which the server of `location` was last reached.
     pub(crate) fn address(&self, location: &Location) -> Option<SocketAddr> {
         self.addresses.winner(location.host(), location.port())
     }
@@ -312,7 +312,7 @@ impl DialedStream {
 
 fn none_answered(name: &str, failures: Vec<(SocketAddr, Error)>) -> Error {
     let others = failures.len().saturating_sub(1);
-    // An address that refuses says more than one to which there is no route.
+    // The error of an address that refuses is more useful than that of one without a route.
     let refused = failures.iter().position(|(_, error)| error.is_refused_connection());
     let first = failures.into_iter().nth(refused.unwrap_or(0));
     let what = || Error::new(ErrorKind::Unavailable, format!("{name} has no address"));

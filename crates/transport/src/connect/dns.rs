@@ -1,9 +1,9 @@
 //! The DNS cache, and the order in which the addresses of a server are tried.
 //!
 //! An address that lost a [race](crate::connect::happy_eyeballs) is tried last for [`BAD_FOR`], and
-//! the winner is tried first: so all connections to a name lead to one machine of several, whose
-//! responses fit together, and a dead one is met once. Both are kept per client. The addresses of a
-//! name are kept for [`FRESH_FOR`], so that 64 connections need one lookup.
+//! the winner is tried first: so all connections to a name lead to the same machine, whose
+//! responses are consistent, and a dead address costs time only once. Both are kept per client. The
+//! addresses of a name are kept for [`FRESH_FOR`], so that 64 connections need one lookup.
 
 use futures_core::future::BoxFuture;
 use hither_core::error::{Error, ErrorKind, Result};
@@ -131,7 +131,7 @@ impl DnsCache {
         self.known().winners.get(&(host.to_owned(), port)).copied()
     }
 
-    /// Records an address that accepts connections but is of no use.
+    /// Records an address that accepts connections but cannot be used.
     pub(crate) fn failed(&self, address: SocketAddr) {
         self.known().blame(&[address]);
     }

@@ -26,7 +26,7 @@ pub trait EgressFilter: Debug + Send + Sync {
 ///
 /// # Errors
 ///
-/// That of the filter, if none is allowed.
+/// The error of the filter, if no address is allowed.
 pub(crate) fn passed(
     gate: Option<&dyn EgressFilter>,
     location: &Location,

@@ -1,14 +1,15 @@
 //! The number of bytes that must have arrived before the kernel wakes the reader of a connection.
 //!
-//! Over a long path a body arrives a few packets at a time. Woken by each of them, a copy at
-//! 1 Gbit/s switches between its threads 40,000 times a second, which takes as much processor time
-//! as the bytes. With `SO_RCVLOWAT` (socket(7)) the kernel waits for more: here for what arrives
-//! in [`PATIENCE`] at the rate of the connection, so slow connections and short bodies are read as
-//! before.
+//! Over a long path a body arrives a few packets at a time. Woken by each of them, a copy at 1
+//! Gbit/s switches between its threads 40,000 times a second, which takes as much processor time as
+//! the bytes. With `SO_RCVLOWAT` (socket(7)) the kernel waits for more: here for the bytes that
+//! arrive in [`PATIENCE`] at the rate of the connection, so slow connections and short bodies are
+//! read as before.
 //!
-//! A body whose end is not waited for would never end. So no more is waited for than what is
-//! certainly missing of it, and nothing where its length is unknown. The kernel wakes the reader
-//! earlier when the connection ends or its receive buffer is full.
+//! If the mark exceeded the rest of a body, the reader would never be woken for its end. So the
+//! mark is at most the number of bytes that are certainly missing, and it is not set where the
+//! length is unknown. The kernel wakes the reader earlier when the connection ends or its receive
+//! buffer is full.
 
 use rustix::fd::{AsFd, AsRawFd};
 use std::time::Duration;
@@ -18,7 +19,7 @@ use tokio::time::Instant;
 const PATIENCE: Duration = Duration::from_millis(16);
 /// The rate is measured over this time at least.
 const RATE_TIME: Duration = Duration::from_millis(20);
-/// Less is not waited for.
+/// The smallest mark that is set, in bytes.
 const MIN_BYTES: u64 = 16 << 10;
 const MAX_BYTES: u64 = 256 << 10;
 

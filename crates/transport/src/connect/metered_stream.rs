@@ -22,7 +22,7 @@ use tokio::time::Instant;
 /// request is sent.
 ///
 /// A request counts as sent when the kernel has its first bytes, not when the HTTP codec has it:
-/// the codec drops requests that nobody waits for any more, and no server sees those.
+/// the codec drops cancelled requests, which no server sees.
 #[derive(Debug)]
 pub(crate) struct ConnectionMeter {
     counters: Arc<TransferCounters>,
@@ -89,7 +89,7 @@ impl ConnectionMeter {
         self.source.get().map_or(0, SourceUse::busy)
     }
 
-    /// Gives up the connection's place if another source address has two fewer; see
+    /// Gives up the connection's slot if another source address has two fewer; see
     /// [`SourceUse::yields`].
     pub(crate) fn yields(&self) -> bool {
         self.source.get().is_some_and(SourceUse::yields)
@@ -202,7 +202,7 @@ impl AsyncRead for MeteredStream {
             this.meter.arrived(read);
             this.low_water.read(read as u64);
         } else if matches!(polled, Poll::Ready(Ok(()))) && this.meter.is_cut() {
-            // The server did not end the connection: what came is not all.
+            // The server did not end the connection: the received bytes are not all.
             let what = "nothing answers through the source address of the connection";
             return Poll::Ready(Err(std::io::Error::new(ErrorKind::ConnectionAborted, what)));
         }
@@ -259,7 +259,7 @@ mod tests {
     const BODY_BYTES: usize = 64 << 20;
     const REST: [u8; 3_000] = [0; 3_000];
 
-    /// The rest comes when all else was read, on a connection that stays open.
+    /// The rest arrives when everything before it was read, on a connection that stays open.
     #[tokio::test]
     async fn long_bodies_are_read_to_their_end() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,4 +1,4 @@
-//! Servers that refuse connections: the time for which they are waited for.
+//! Servers that refuse connections, and the longest wait for them.
 //!
 //! A server refuses connections while it restarts, and so does a machine without a server at that
 //! port. So a connection that was refused is tried again ([`hither_core::retry`]): until the
@@ -12,12 +12,12 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// The time for which a server that was never reached is waited for: longer than most restarts.
+/// The longest wait for a server that was never reached: longer than most restarts.
 const FIRST_CONTACT: Duration = Duration::from_secs(5);
 /// The longest pause between two attempts.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
-/// The servers that refuse connections at the moment.
+/// The servers that refuse connections now.
 #[derive(Debug, Default)]
 pub(crate) struct Outages {
     servers: Mutex<HashMap<String, Outage>>,
@@ -27,7 +27,7 @@ pub(crate) struct Outages {
 #[derive(Debug)]
 struct Outage {
     backoff: Backoff,
-    /// If nobody has asked until then, what follows is another outage.
+    /// Without an attempt until then, a later refusal begins another outage.
     forgotten: Duration,
 }
 

@@ -3,21 +3,22 @@
 //! The routing table sends all connections to a server through one interface. Where a user names
 //! several ([`SourceAddress`]), each new connection is bound to the one that has the fewest open
 //! ones, before it connects. An HTTP/1.1 connection that comes back to its pool while another
-//! interface has two fewer is closed ([`SourceUse::yields`]), and the next one is opened there.
-//! So a source that was down fills up again. Of idle connections a request takes one whose source
+//! interface has two fewer is closed ([`SourceUse::yields`]), and the next one is opened there. So
+//! a source that was down gets connections again. A request takes an idle connection whose source
 //! has the fewest in use: a copy may need fewer connections than are open.
 //!
 //! A source is *down* when nothing answers through it:
 //!
-//! - a connection that does not open in its head start is tried through the next source beside it,
-//!   as between the addresses of a server ([`connect_first`]);
+//! - if a connection does not open within its head start, the next source is tried concurrently, as
+//!   with the addresses of a server ([`connect_first`]);
 //! - the kernel sends keep-alive probes on open connections that are at rest. A connection on which
-//!   neither data nor an acknowledgement has arrived for [`SILENT`], though the kernel has asked
-//!   [`MIN_UNANSWERED`] times, is shut down, and its request goes to another one. A server that is
-//!   slow is none of these: its kernel answers.
+//!   neither data nor an acknowledgement has arrived for [`SILENT`], although the kernel has sent
+//!   [`MIN_UNANSWERED`] probes, is shut down, and its request goes to another one. A slow server is
+//!   not affected: its kernel answers.
 //!
-//! A task looks once a second. It also connects through sources that are down, to the server that
-//! was last reached through them; when that works they are used again. They are tried last before.
+//! A task checks this once a second. It also connects through sources that are down, to the server
+//! that was last reached through them; when that succeeds they are used again. Until then they are
+//! tried last.
 
 use crate::connect::happy_eyeballs::{RaceWinner, connect_first};
 use crate::connect::socket;
@@ -39,10 +40,10 @@ use tracing::{debug, warn};
 
 /// A connection is dead after this time without a packet, in which four probes went out.
 const SILENT: Duration = Duration::from_secs(4);
-/// The packets without an answer after which it is dead: one may be on its way. A server that takes
-/// no data for a while is asked ever more rarely, but answers.
+/// The number of unanswered packets after which it is dead: one may be in transit. A server that
+/// takes no data for a while is probed ever more rarely, but answers.
 const MIN_UNANSWERED: u32 = 2;
-/// The pause between two looks at the connections.
+/// The interval of checks of the connections.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 /// The time in which a connection through a source that was down has to open.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -110,11 +111,11 @@ pub struct SourceTraffic {
     pub source: String,
     /// Connections that were opened.
     pub connections: u64,
-    /// Received bytes, those of headers and framing included.
+    /// Received bytes, including headers and framing.
     pub bytes_received: u64,
     /// The same for sent bytes.
     pub bytes_sent: u64,
-    /// Times that it was found to be down.
+    /// The number of times that it was found to be down.
     pub failures: u64,
 }
 
@@ -186,7 +187,7 @@ impl Source {
         }
     }
 
-    /// Tries whether a source that is down works again.
+    /// Tests a source that is down.
     async fn probe(&self) {
         let reached = *lock(&self.reached);
         let Some(server) = reached.filter(|_| self.is_down()) else { return };
@@ -290,7 +291,7 @@ impl SourceUse {
         self.source().map_or(0, |it| it.busy.load(Ordering::Relaxed))
     }
 
-    /// Gives up the connection's place if another source has two connections fewer. Returns whether
+    /// Gives up the connection's slot if another source has two connections fewer. Returns whether
     /// it did; the connection has to be closed then.
     pub(crate) fn yields(&self) -> bool {
         let others = self.leading.iter().filter_map(|at| self.all.get(*at));
@@ -405,8 +406,7 @@ impl SourceBalancer {
         order.into_iter().map(|(_, _, at)| at).collect()
     }
 
-    /// Starts the task that looks for connections that are dead, unless there is one, or there is
-    /// nothing to choose from.
+    /// Starts the task that finds dead connections, unless it runs, or there is only one source.
     fn watch(&self) {
         if self.all.len() < 2 || self.is_watched.swap(true, Ordering::Relaxed) {
             return;

@@ -1,10 +1,10 @@
 //! The kernel's statistics of a connection (`TCP_INFO`, tcp(7)), for the access log of a server and
 //! for profiles of a path.
 //!
-//! The socket is not where they are needed: it lies within the connection, below TLS and HTTP. So
-//! both sides share a [`SocketRef`]: the file descriptor, as long as it is open. The owner of the
-//! socket keeps a [`SocketGuard`] and drops it before the socket. From then on the kernel is not
-//! queried, because the descriptor may be reused.
+//! The code that needs them does not have the socket, which is inside the connection, below TLS and
+//! HTTP. So both share a [`SocketRef`]: the file descriptor, as long as it is open. The owner of
+//! the socket keeps a [`SocketGuard`] and drops it before the socket. From then on the kernel is
+//! not queried, because the descriptor may be reused.
 
 use hither_core::sync::lock;
 use serde::Serialize;
@@ -17,7 +17,7 @@ const BYTES: usize = 256;
 /// `tcpi_rcv_wnd`, which the C library musl does not know yet, follows `tcpi_snd_wnd`.
 const WINDOW: usize = offset_of!(libc::tcp_info, tcpi_snd_wnd) + 4;
 
-/// The state of a connection as this end sees it. The access log has what concerns sending.
+/// The state of a connection at this end. The access log contains the values about sending.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct TcpInfo {
@@ -38,10 +38,10 @@ pub struct TcpInfo {
     /// Segments with data that were received.
     #[serde(skip)]
     pub segments_received: u32,
-    /// Those of them that came before an earlier one.
+    /// Received segments that came before an earlier one.
     #[serde(skip)]
     pub out_of_order: u32,
-    /// The round-trip time as the receiver of data sees it, with what queues on the path, in
+    /// The round-trip time that the receiver of data measures, including queues on the path, in
     /// milliseconds; 0 if it received little.
     #[serde(skip)]
     pub receive_rtt_ms: f64,
@@ -165,14 +165,15 @@ impl SocketRef {
         query((*socket)?)
     }
 
-    /// Ends the connection in both directions, as if the other end had; for its owner to notice.
+    /// Shuts the connection down in both directions, as if the other end had, so that its owner
+    /// notices.
     pub(crate) fn shut_down(&self) {
         // Locked, so that the socket is not closed meanwhile.
         let socket = lock(&self.0);
         if let Some(socket) = *socket {
             // SAFETY: the descriptor is open, and the call takes no memory.
             #[expect(unsafe_code, reason = "the owner of the stream is another task")]
-            // One that is closed already needs nothing.
+            // A connection that is closed already needs nothing.
             let _ended = unsafe { libc::shutdown(socket, libc::SHUT_RDWR) };
         }
     }
@@ -216,7 +217,7 @@ mod tests {
         let held = link.info().unwrap().unconfirmed_bytes;
         assert!(0 < held && held < written, "{held} of {written}");
         std::io::copy(&mut Read::by_ref(&mut peer).take(written), &mut std::io::sink()).unwrap();
-        // What was read was confirmed before, but for the last segments.
+        // All bytes that were read are acknowledged, except those of the last segments.
         let held = link.info().unwrap().unconfirmed_bytes;
         assert!(held < written / 10, "{held} of {written}");
     }

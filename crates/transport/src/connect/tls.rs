@@ -14,7 +14,7 @@
 //! unchecked: proxy certificates of RFC 3820 are signed by a certificate that is no authority,
 //! which TLS libraries reject, and judging them is up to the server.
 //!
-//! [`error_text`] explains errors; [`verify`] collects what a certificate says about itself.
+//! [`error_text`] explains errors; [`verify`] collects the names and dates in a certificate.
 
 mod error_text;
 pub(crate) mod identity;

@@ -1,9 +1,9 @@
-//! The recorder of what connections do, for explanations of a job.
+//! The recorder of the activity of connections, for explanations of a job.
 //!
 //! It is off unless [`TransferCounters::record_activity`] was called before the first connection:
 //! then each connection's meter adds its requests, with the times of their bytes. On a connection
-//! that carries several requests at a time, bytes belong to the latest request; the connection is
-//! as busy as it was.
+//! that carries several requests at a time, bytes are attributed to the latest request; the busy
+//! time of the connection is still correct.
 //!
 //! [`TransferCounters::record_activity`]: crate::TransferCounters::record_activity
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A counter of what moves on the connections to one server: bytes, and connections that are handed
-/// on.
+/// A counter of progress on the connections to one server: bytes that arrive, and connections that
+/// are given to the next request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PoolProgress(Arc<AtomicU64>);
 

@@ -4,12 +4,13 @@
 //! whole, up to a maximum. Redirects are followed with the same method as long as the body can be
 //! sent again; 303 turns a read into a GET (RFC 9110 section 15.4.4), and ends a change.
 //!
-//! *Repetition* ([`hither_core::retry`]). A server that is busy (408, 425, 429, 503) is asked again
-//! until the first-byte timeout has passed, whatever the method. A request that was interrupted is
-//! sent again if it reads, or writes what only this client knows, and if the attempts before took
-//! less than that time. [`layers`](crate::layers) names the files that decide what happens to a
-//! redirected or rejected request, and to one whose connection was closed. A change whose whole
-//! request was sent is never repeated: its error says so ([`Error::may_have_been_carried_out`]).
+//! *Retries* ([`hither_core::retry`]). A request to a busy server (408, 425, 429, 503) is repeated
+//! until the first-byte timeout has passed, whatever the method. An interrupted request is sent
+//! again if it only reads, or writes a resource that only this client knows, and if the earlier
+//! attempts took less than that time. [`layers`](crate::layers) names the files that decide what
+//! happens to a redirected or rejected request, and to one whose connection was closed. A change
+//! whose whole request was sent is never repeated: its error says so
+//! ([`Error::may_have_been_carried_out`]).
 //!
 //! Uploads may take hours, so the request as a whole has no timeout: the no-progress timeout
 //! applies while the body is sent, and the first-byte timeout from its end to the header of the
@@ -96,7 +97,7 @@ impl Network {
         let mut attempts = Attempts::new(&call.location, MAX_HTTP_REDIRECTS);
         let mut credential = RequestCredential::default();
         let mut expect = true;
-        // A path in a federation, as long as its director has not been asked.
+        // A path in a federation whose director has not been asked yet.
         let mut named = call.location.is_named().then(|| call.location.clone());
         if let Some(named) = &named
             && let Some(known) = self.known_servers(named, &call.method).into_iter().next()
@@ -180,7 +181,7 @@ async fn answered(pool: &Arc<Pool>, call: &HttpRequest, expect: bool) -> Result<
     }
 }
 
-/// Returns true for a status by which a proxy says that its server does not respond.
+/// Returns true for a status with which a proxy reports that its server does not respond.
 fn is_of_proxy(status: StatusCode) -> bool {
     matches!(status.as_u16(), 502..=504)
 }

@@ -3,7 +3,7 @@
 use hither_core::error::{Error, ErrorKind, Result};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-/// Fields whose value follows from the request itself, so that nobody else may set them.
+/// Fields whose value follows from the request itself, so that a user cannot set them.
 const RESERVED: [HeaderName; 14] = [
     header::HOST,
     header::CONNECTION,
@@ -23,7 +23,7 @@ const RESERVED: [HeaderName; 14] = [
 
 /// Header fields that the user adds to all HTTP requests, in place of the default ones. They go to
 /// the server of the URL that was given, and to those to which credentials may follow a redirect.
-/// Their values may be secrets, and are in no message.
+/// Their values may be secrets, and are never shown in messages.
 #[derive(Debug, Clone, Default)]
 pub struct CustomFields(HeaderMap);
 

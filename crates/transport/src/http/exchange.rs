@@ -224,7 +224,8 @@ impl Exchange<'_> {
         if let (Some(coding), true) = (&facts.content_encoding, head.status.is_success())
             && self.condition == RangeCondition::IfRange
         {
-            // An object store sends what it keeps, and the coding that its writer named.
+            // An object store sends the stored bytes, with the content coding that their writer
+            // named.
             let what = format!(
                 "the server sends the file with Content-Encoding {coding:?}, which was not asked \
                  for: these are not the bytes of the file"
@@ -386,8 +387,8 @@ impl Exchange<'_> {
         }
     }
 
-    /// A page of HTML in place of the data, such as one to log in, is no version of the file, nor
-    /// is another file.
+    /// An HTML page in place of the data, such as a login page, is not a version of the file;
+    /// neither is another file.
     fn check_page(&self, head: &http::response::Parts, seen: Option<u64>) -> Result<()> {
         if head.status.is_success() && request::is_of_xrootd(&head.headers) {
             request::check_uncut(self.location)?;

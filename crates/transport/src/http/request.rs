@@ -206,10 +206,10 @@ pub(crate) async fn drain(mut body: Incoming, pool: &Pool) -> bool {
     tokio::time::timeout(pool.config().no_progress_timeout, reading).await.unwrap_or(false)
 }
 
-/// The body of an error response to a read, if it may tell a reason: plain text, or any text with
-/// 400, which [`scheme_mismatch`](crate::http::scheme_mismatch) explains. Empty if it is longer or
-/// late: the no-progress timeout covers all of it. Also returns whether the connection can be
-/// reused.
+/// The body of an error response to a read, if it may contain a reason: plain text, or any text
+/// with 400, which [`scheme_mismatch`](crate::http::scheme_mismatch) explains. Empty if it is
+/// longer or late: the no-progress timeout covers all of it. Also returns whether the connection
+/// can be reused.
 pub(crate) async fn reason(
     status: StatusCode,
     headers: &HeaderMap,
@@ -223,8 +223,8 @@ pub(crate) async fn reason(
     collected_reason(body, MAX_REASON_BYTES, (location, &HeaderMap::new()), pool).await
 }
 
-/// The body of an error response, without what its request, which had the fields `sent` beside the
-/// usual ones, had to keep secret. Empty if it is longer than `max_bytes` or late: the no-progress
+/// The body of an error response, without the secrets of its request, which had the fields `sent`
+/// in addition to the usual ones. Empty if it is longer than `max_bytes` or late: the no-progress
 /// timeout covers all of it. Also returns whether the connection can be reused.
 pub(crate) async fn collected_reason(
     body: Incoming,
@@ -271,8 +271,8 @@ pub(crate) fn quoted_reason(reason: &str, location: &Location, pool: &Pool) -> S
     server_reason::quoted(blanked.as_deref().unwrap_or(reason))
 }
 
-/// The error for a connection that was lost before the header of a response arrived, after so much
-/// of the request.
+/// The error for a connection that was lost before the header of a response arrived, after this
+/// part of the request was sent.
 pub(crate) fn cut(
     location: &Location,
     sender: &mut RequestSender,
@@ -310,8 +310,7 @@ pub(crate) fn cut(
     Error::new(kind, format!("{location}: {what}")).with_source(error).with_failure(failure)
 }
 
-/// Returns true if the connection was closed before it took the request, or did not take it off its
-/// queue.
+/// Returns true if the connection was closed before it took the request from its queue.
 fn is_unsent(error: &hyper::Error) -> bool {
     error.is_closed() || error.is_canceled()
 }

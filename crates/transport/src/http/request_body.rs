@@ -71,8 +71,8 @@ pub struct StreamedBody {
 }
 
 impl StreamedBody {
-    /// A body of `bytes` bytes, and the sender that feeds it. At most one block waits beside the
-    /// one that is being sent.
+    /// A body of `bytes` bytes, and the sender that feeds it. At most one block waits while another
+    /// is being sent.
     #[must_use]
     pub fn new(bytes: u64) -> (Self, mpsc::Sender<Bytes>) {
         let (sender, receiver) = mpsc::channel(1);

@@ -8,7 +8,7 @@
 //!
 //! `If-Range` protects every request after the first: if the file has changed, the server sends the
 //! whole new file. Such a response is dropped with its connection. The head of the first response
-//! binds the version of requests that were sent beside it ([`VersionBinding`]).
+//! binds the version for requests that were sent concurrently ([`VersionBinding`]).
 //!
 //! [`VersionBinding`]: hither_core::VersionBinding
 
@@ -156,7 +156,7 @@ impl HttpSource {
         }
     }
 
-    /// Reads what `request` asks for from one server, in one request or in several.
+    /// Reads the ranges of `request` from one server, in one request or in several.
     async fn fetch_at(
         &self,
         target: &HttpTarget,
@@ -181,8 +181,8 @@ impl HttpSource {
         Ok(ExchangeOutcome::Complete(total))
     }
 
-    /// Sends one request, as often as its layers want it: when the server admits it, with the
-    /// user's credential, and on a connection that is open. Learns from its response.
+    /// Sends one request, as often as its layers repeat it: when the server admits it, with the
+    /// user's credential, and on an open connection. Learns from its response.
     async fn exchange(
         &self,
         target: &HttpTarget,
@@ -269,7 +269,8 @@ impl HttpSource {
             connection = if self.targets.is_first(location) {
                 self.targets.connection(target, request).await
             } else {
-                // The server that redirected here knows more than a new connection would show.
+                // The server that redirected here may name another target; a new connection here
+                // would not help.
                 match pool.acquire_idle() {
                     Some(idle) => Ok(idle),
                     None => return result,

@@ -6,10 +6,10 @@
 //! download. A small file that arrives whole where a few ranges were requested is kept in the same
 //! way.
 //!
-//! Requests take turns, because there is one stream of bytes. A turn is one chunk, and a task of
-//! its own takes it: a request may not go on for as long as its bytes are not written, and what is
-//! written in order may wait for the bytes of another one. If the connection is lost, a new
-//! download starts and skips what is kept already.
+//! Requests take turns, because there is one stream of bytes. A turn is one chunk, read by a task
+//! of its own: a request may be blocked while its bytes are not written, and bytes that are written
+//! in order may wait for those of another request. If the connection is lost, a new download starts
+//! and skips what is kept already.
 
 use crate::http::delivery::Delivery;
 use crate::http::response_body::next_chunk;
@@ -88,7 +88,7 @@ impl SpooledDownload {
         pool.in_turn(self.state.lock()).await.ok()?.validator.clone()
     }
 
-    /// Delivers what `request` asks for, from the kept bytes and from the download. `arrived` is a
+    /// Delivers the ranges of `request`, from the kept bytes and from the download. `arrived` is a
     /// new response, needed if no download is in progress. Returns false if a new response is
     /// needed.
     pub(crate) async fn serve(
@@ -221,7 +221,7 @@ impl SpoolState {
         request.version.bind(&location.to_string(), size, self.validator.as_deref())
     }
 
-    /// The next chunk of the file, which is kept by then, and its offset; `None` at the end.
+    /// The next chunk of the file, which has been kept, and its offset; `None` at the end.
     async fn pull(
         &mut self,
         location: &Location,
@@ -285,7 +285,7 @@ async fn read_back(file: &Arc<File>, range: Range<u64>, delivery: &mut Delivery<
     Ok(())
 }
 
-/// The error of a request whose download another one has seen break off.
+/// The error of a request whose download was interrupted while another request read it.
 fn interrupted(location: &Location, got: u64) -> Error {
     let what = format!(
         "{location}: the connection was lost in the middle of a response, after {got} bytes of the file"

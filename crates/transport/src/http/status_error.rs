@@ -10,7 +10,7 @@ use hither_http::{ResponseHead, RetryAfter};
 use http::{HeaderMap, Method, StatusCode};
 use std::time::SystemTime;
 
-/// The fact that a retry is decided by, of a response.
+/// The fact in a response by which a retry is decided.
 pub(crate) fn failure(status: StatusCode, headers: &HeaderMap) -> Failure {
     of_facts(status, ResponseHead::of(status, headers).retry_after.as_ref())
 }
@@ -81,21 +81,21 @@ pub(crate) fn of_status(
     Error::new(kind, what).with_failure(of_facts(status, retry_after))
 }
 
-/// Returns whether a status says that the server is busy or out of order.
+/// Returns whether a status means that the server is busy or out of order.
 fn is_trouble(status: StatusCode) -> bool {
     let refusals =
         [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_EARLY, StatusCode::TOO_MANY_REQUESTS];
     refusals.contains(&status) || status.is_server_error()
 }
 
-/// Returns true for a status by which a server says that it does not have the method of a request
+/// Returns true for a status that means that the server does not support the method of a request
 /// (RFC 9110 sections 15.5.6 and 15.6.2).
 pub(crate) fn lacks_method(status: StatusCode) -> bool {
     matches!(status, StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED)
 }
 
-/// Returns true for a status by which a server says that it does not have the method of a request,
-/// or not for its type of content (RFC 9110 section 15.5.16).
+/// Returns true for a status that means that the server does not support the method of a request,
+/// or its content type (RFC 9110 section 15.5.16).
 pub(crate) fn is_unsupported(status: StatusCode) -> bool {
     lacks_method(status) || status == StatusCode::UNSUPPORTED_MEDIA_TYPE
 }
@@ -152,13 +152,13 @@ impl HttpResponse {
     }
 }
 
-/// Returns true for the status by which a server says that the parent of a new name does not exist
-/// (RFC 4918 sections 9.3.1, 9.7.1, 9.8.5 and 9.9.4), or that something else is in the way.
+/// Returns true for the status that means that the parent of a new name does not exist (RFC 4918
+/// sections 9.3.1, 9.7.1, 9.8.5 and 9.9.4), or that there is another conflict.
 pub(crate) fn is_conflict(status: StatusCode, method: &str) -> bool {
     status == StatusCode::CONFLICT && matches!(method, "PUT" | "MKCOL" | "MOVE" | "COPY")
 }
 
-/// The error for a conflict of a new name, of which a look has shown `what`.
+/// The error for a conflict of a new name. `what` is the reason that a look has shown.
 pub(crate) fn conflict(reply: &HttpResponse, method: &str, kind: ErrorKind, what: &str) -> Error {
     let said = said(&reply.headers, &reply.body);
     let seen = refused(reply.status, method, &reply.location.to_string(), &said);

@@ -2,8 +2,8 @@
 //!
 //! A server names the API under `/.well-known/wlcg-tape-rest-api`. A request to stage is one POST
 //! for any number of files, and gets an id, under which it is polled, cancelled and released. Paths
-//! are those of the server's namespace. What the server states comes from outside: unknown states
-//! count as waiting, and files that it does not mention as unknown.
+//! are those of the server's namespace. The response is not trusted: unknown states count as
+//! waiting, and files that it does not mention as unknown.
 
 use crate::http::call::HttpRequest;
 use crate::http::request_body::RequestBody;
@@ -39,7 +39,7 @@ pub enum FileLocality {
     Tape,
     /// On both.
     DiskAndTape,
-    /// Nowhere that it could be read from, or the server does not tell.
+    /// Nowhere that it could be read from, or unknown to the server.
     Unavailable,
 }
 
@@ -132,7 +132,7 @@ impl TapeApi {
         Ok(Self { base: document.join(&endpoint.uri)?, network })
     }
 
-    /// Asks for files to be brought to disk. Returns the id of the request.
+    /// Requests staging of files to disk. Returns the id of the request.
     ///
     /// # Errors
     ///
@@ -179,7 +179,7 @@ impl TapeApi {
         self.post(&to, &json!({ "paths": paths })).await.map(drop)
     }
 
-    /// Where files are, in the order of `paths`. Brings nothing to disk.
+    /// The locality of files, in the order of `paths`. Stages nothing.
     ///
     /// # Errors
     ///

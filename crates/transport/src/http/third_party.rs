@@ -3,10 +3,10 @@
 //! A `COPY` goes to one of the two, the active one: to the target, which fetches the file (a pull),
 //! or to the source, which sends it (a push). The token for the other one goes along in
 //! `TransferHeaderAuthorization`, but only over TLS, or where the other server gets it without TLS
-//! as well. The response comes in lines as long as the copy lasts: markers, which say how far it
-//! is, and at last the outcome. A response that ends without one is a failure, whatever its status.
+//! as well. The response arrives in lines while the copy lasts: markers, which state its progress,
+//! and at last the outcome. A response that ends without one is a failure, whatever its status.
 //!
-//! Dropping the call closes the connection, by which the active server notices that it is to stop.
+//! Dropping the call closes the connection, which makes the active server stop the copy.
 
 use crate::authorization;
 use crate::http::call::{BodyWatcher, HttpRequest};
@@ -22,19 +22,20 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// The longest line that is understood; what follows of one is dropped.
+/// The longest line that is parsed; the rest of a longer one is dropped.
 const MAX_LINE: usize = 4096;
-/// Stripes that are counted.
+/// The largest number of stripes whose bytes are counted.
 const MAX_STRIPES: usize = 1024;
 /// The least pause before a copy that a server has refused for now is asked for again.
 const MIN_REFUSAL_PAUSE: Duration = Duration::from_secs(1);
-/// The pause where the server asks for a longer one than requests are repeated after.
+/// The pause where the server asks for a longer one than the longest pause before a retry.
 const MAX_REFUSAL_PAUSE: Duration = Duration::from_secs(60);
-/// Time without a marker after which a copy is given up: servers send one every 30 s at the most.
+/// The time without a marker after which a copy fails: servers send one at least every 30 s.
 const SILENCE: Duration = Duration::from_secs(180);
 
 impl Network {
-    /// Has two servers copy a file. Calls `moved` with the bytes that have been moved so far.
+    /// Starts a third-party copy of a file and waits for it. Calls `moved` with the bytes moved so
+    /// far.
     ///
     /// # Errors
     ///
@@ -204,7 +205,7 @@ impl MarkerReader {
     fn end_line(&mut self, line: &str) -> bool {
         let lower = line.to_ascii_lowercase();
         if lower.starts_with("success") {
-            // What has failed does not succeed any more.
+            // A failure is final.
             self.outcome.get_or_insert(Outcome::Success);
         } else if ["failure", "failed", "aborted"].iter().any(|word| lower.starts_with(word)) {
             self.outcome = Some(Outcome::Failure(reason(line)));

@@ -1,10 +1,10 @@
-//! Admission of range requests at a server, and patience with one that is busy.
+//! Admission of range requests at a server, and retries at a busy one.
 //!
 //! A server that rejects a request as one too many (429, 503) gets fewer at a time
 //! ([`ConcurrencyLimiter`](crate::pool::concurrency_limiter::ConcurrencyLimiter)). The rejected
-//! request waits, and is sent again as soon as the lower limit admits it. There is no deadline as
-//! long as others are under way. The last one that is rejected alone is an error, which the caller
-//! may repeat.
+//! request waits, and is sent again as soon as the lower limit admits it. There is no deadline
+//! while other requests are in flight. A request that is rejected while it is the only one is an
+//! error, which the caller may retry.
 //!
 //! A 503 with `Retry-After` may be about the file and not about the server: a file that is staged
 //! from tape. Then the request is not sent again here, and the limit stays ([`by_cause`]).

@@ -1,9 +1,9 @@
 //! The user's credential in a request, and what happens if the server rejects it.
 //!
-//! It is read before the request is sent ([`authorization`] says which one a server gets). After a
-//! rejection it is read again, since a token may have been renewed or revoked meanwhile, and the
-//! request is sent once more if that is another one: once for each request, because the new one may
-//! be rejected as well. A rejected request delivers nothing, so nothing is lost or comes twice.
+//! It is read before the request is sent ([`authorization`] chooses the one for a server). After a
+//! rejection it is read again, because a token may have been renewed or revoked meanwhile. If the
+//! credential is a new one, the request is sent again: once, because the new one may be rejected as
+//! well. A rejected request delivers no bytes, so none are lost or delivered twice.
 
 use crate::authorization;
 use crate::config::TransportConfig;

@@ -3,9 +3,9 @@
 //! A request that is larger than those that worked before is a trial. There is one at a time;
 //! others of its size are sent in pieces meanwhile ([`ServerCapabilities::size_request`]).
 //!
-//! A server may refuse several ranges with a status that says nothing of ranges. If it never sent
-//! as many, it is asked for one byte of one of them ([`byte_probe`]): if that arrives, the request
-//! was too large.
+//! A server may refuse several ranges with a status that does not mention ranges. If it never sent
+//! as many, one byte of one of them is requested ([`byte_probe`]): if that arrives, the request was
+//! too large.
 
 use crate::pool::capabilities::{LimitProbe, RequestSizing, ServerCapabilities};
 use crate::pool::observation::{ExchangeResult, RangeBehavior};

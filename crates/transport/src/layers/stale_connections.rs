@@ -2,19 +2,19 @@
 //!
 //! A server may close an idle connection at any time, also while a request is on its way to it (RFC
 //! 9112 section 9.3.1). The connection is *stale* then, and the request is sent again at once, on
-//! another connection. Those beside it may be stale, too.
+//! another connection. Other idle connections may be stale, too.
 //!
 //! Only a connection that has carried a response before is taken for stale. On a new one, the
 //! server may have ended because of the request. And only a request that may be repeated is sent
 //! again: one that reads, or a change that has not reached the server as a whole. Any other change
-//! may have been carried out. Its error says so ([`Error::may_have_been_carried_out`]), and a look
-//! at the server decides ([`call::change`](crate::http::call::change)).
+//! may have been carried out. Its error reports that ([`Error::may_have_been_carried_out`]), and a
+//! look at the server decides ([`call::change`](crate::http::call::change)).
 
 use crate::location::Location;
 use hither_core::error::{Effect, Error, ErrorKind};
 use tracing::debug;
 
-/// The stale connections that one request has met.
+/// The stale connections of one request.
 #[derive(Debug)]
 pub(crate) struct StaleConnections {
     left: usize,

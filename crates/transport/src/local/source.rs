@@ -38,7 +38,7 @@ impl LocalSource {
     ///
     /// [`ErrorKind::NotFound`], [`ErrorKind::PermissionDenied`], [`ErrorKind::Local`];
     /// [`ErrorKind::Invalid`] for anything but a regular file; [`ErrorKind::Unsupported`] for one
-    /// whose size is not told.
+    /// whose size the kernel does not state.
     pub fn open(path: &Path, counters: Arc<TransferCounters>) -> Result<Self> {
         let failed = |error: std::io::Error| {
             let kind = match error.kind() {
@@ -58,7 +58,7 @@ impl LocalSource {
         }
         let file = File::open(path).map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
-        // The kernel states a size of 0 for files that it makes up, as in `/proc`.
+        // The kernel states a size of 0 for files that it generates, as in `/proc`.
         if metadata.len() == 0 && file.read_at(&mut [0], 0).is_ok_and(|read| read > 0) {
             let what = format!(
                 "{} has bytes although its size is said to be 0: copy what a program prints of it",
@@ -94,8 +94,8 @@ impl LocalSource {
         ranges.iter().map(read).collect()
     }
 
-    /// Fails if the file was written to since it was opened. A file that was replaced is read on as
-    /// it was.
+    /// Fails if the file was written to since it was opened. A file that was replaced is still read
+    /// in its old version.
     fn check_version(&self) -> Result<()> {
         let same = |now: Metadata| now.len() == self.size && now.modified().ok() == self.modified;
         if self.file.metadata().is_ok_and(same) {

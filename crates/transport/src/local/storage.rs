@@ -39,7 +39,7 @@ pub struct LocalStorage {
 
 /// The kernel reads ahead by less than this; larger reads only cost memory.
 const READ_BYTES: usize = 1 << 20;
-/// Entries of a directory that are handed on together.
+/// Entries of a directory that are returned together.
 const LISTED_TOGETHER: usize = 1024;
 
 impl LocalStorage {
@@ -306,8 +306,8 @@ pub(crate) fn rename(from: &Path, to: &Path, overwrite: bool) -> io::Result<()> 
 }
 
 /// Renames by a hard link, which fails if the new name exists, and removal of the old name. A
-/// directory has one name only, and so has a file of some file systems (exFAT): there a look tells
-/// whether the new name is free.
+/// directory has one name only, and so has a file of some file systems (exFAT): there its metadata
+/// show whether the new name is free.
 fn rename_by_link(from: &Path, to: &Path) -> io::Result<()> {
     use io::ErrorKind::{AlreadyExists, NotFound, PermissionDenied, Unsupported};
     if !std::fs::symlink_metadata(from)?.is_dir() {

@@ -217,7 +217,7 @@ fn check(place: &Path, expected: Option<&DirEntry>) -> Result<()> {
     check_version(expected, there.as_ref(), place.display())
 }
 
-/// The directory of `place`, which has a last component.
+/// The parent directory of `place`, which has a last component.
 fn directory_of(place: &Path) -> &Path {
     match place.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -225,7 +225,7 @@ fn directory_of(place: &Path) -> &Path {
     }
 }
 
-/// Creates a temporary file beside `place`.
+/// Creates a temporary file in the directory of `place`.
 fn created(place: &Path) -> io::Result<(File, String)> {
     loop {
         let name = unique_partial_name(place);
@@ -238,7 +238,7 @@ fn created(place: &Path) -> io::Result<(File, String)> {
     }
 }
 
-/// Opens the file that an earlier attempt left beside `place`, if `token` names one.
+/// Opens the file that an earlier attempt left in the directory of `place`, if `token` names one.
 fn reopened(place: &Path, token: &str, size: u64) -> Option<(File, String)> {
     let token = partial_token(token)?;
     let no_link = i32::try_from(OFlags::NOFOLLOW.bits()).ok()?;

@@ -1,16 +1,16 @@
 //! The role of a location in a Pelican federation, and the credentials that it allows.
 //!
-//! `pelican://HOST/PATH` names the federation that `HOST` describes, and a path in it. Inside, it
-//! is the URL `https://HOST/PATH` with the role [`PelicanRole::Named`]: no request is sent there
-//! but the one for the description. From it a request goes on to the director
+//! `pelican://HOST/PATH` names the federation that `HOST` describes, and a path in it. Internally
+//! it is the URL `https://HOST/PATH` with the role [`PelicanRole::Named`]: only the request for the
+//! description is sent there. From it a request goes on to the director
 //! ([`PelicanRole::Director`]), and by its redirect to a cache or an origin
 //! ([`PelicanRole::Server`]).
 //!
-//! **Tokens.** Whoever names a federation means its servers, which the director chooses. So a token
-//! goes to a server that the director names, if the namespace needs one or something is written,
-//! provided that the director was asked over TLS; otherwise anybody on the path could name a server
-//! of their own. The director gets it only if the federation is named by its host. Passwords go to
-//! no server of a federation ([`Location::is_in_federation`]).
+//! **Tokens.** A user who names a federation trusts the servers that its director chooses. So a
+//! token goes to a server that the director names, if the namespace needs one or the request
+//! writes, provided that the director was asked over TLS; otherwise an attacker on the path could
+//! name a server of their own. The director gets it only if the federation is named by its host.
+//! Passwords go to no server of a federation ([`Location::is_in_federation`]).
 
 use super::secrets::{redact_url, without_tokens};
 use super::{Asked, Location};
@@ -35,7 +35,7 @@ pub(super) enum PelicanRole {
     Director,
     /// A server that the director named.
     Server {
-        /// The namespace of the file, if the director told it.
+        /// The namespace of the file, if the director named it.
         namespace: Option<Arc<PelicanNamespace>>,
         /// Tokens for the federation are sent there.
         gets_tokens: bool,
@@ -163,7 +163,7 @@ impl Location {
         })
     }
 
-    /// Returns false for a server of another machine in clear text that one over TLS names.
+    /// Returns false for a server on another machine without TLS that a director over TLS names.
     fn is_as_safe_as(&self, by: &Self) -> bool {
         self.is_tls() || !by.is_tls() || self.current_origin().is_loopback()
     }
@@ -179,7 +179,8 @@ impl Location {
         server
     }
 
-    /// Says for a refused request which token the namespace takes; empty elsewhere.
+    /// For a refused request, a text that names the token that the namespace takes; empty
+    /// elsewhere.
     pub(crate) fn token_advice(&self) -> String {
         let Some(namespace) = self.namespace().filter(|it| !it.issuers.is_empty()) else {
             return String::new();
@@ -242,7 +243,7 @@ mod tests {
             assert_eq!(is_sent, gets, "{method} {needs}");
             let other = server.beside("https://e.example/ns/f").unwrap();
             assert_eq!(other.original_origin() == &other.current_origin(), gets);
-            // Where that server redirects to, nobody has vouched for.
+            // The director has not named the target of that server's redirect.
             let further = server.join("https://x.example/f").unwrap();
             assert_ne!(further.original_origin(), &further.current_origin());
         }
@@ -256,7 +257,7 @@ mod tests {
         assert_eq!(director.origin(), "https://d.example:2");
         let itself = named.at_director(&named.https_root()).unwrap();
         assert_eq!(itself.original_origin(), &itself.current_origin());
-        // A redirect to another form of the path is no answer of the director.
+        // A redirect to another form of the path does not name a server.
         assert!(director.at_server("/ns/a%20b/", None, &Method::GET).unwrap().is_at_director());
     }
 }

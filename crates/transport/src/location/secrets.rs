@@ -7,10 +7,10 @@
 //! ([`Location::may_receive_credentials`]). It does not matter what led to the other origin: a
 //! redirect, a Metalink document of a server or on this machine, `Link` fields, or a director.
 //!
-//! A request that can do without its secret goes on without it: the fields of [`request::builder`],
-//! the words of [`without_tokens`]. A field that belongs to the request itself is marked as
-//! sensitive where it is made; a redirect of such a request to an origin that may not get it is an
-//! error ([`check_redirect`]).
+//! A secret that the request does not need is removed: the fields of [`request::builder`], the
+//! words of [`without_tokens`]. A field that belongs to the request itself is marked as sensitive
+//! where it is made; a redirect of such a request to an origin that may not get it is an error
+//! ([`check_redirect`]).
 //!
 //! [`request::builder`]: crate::http::request::builder
 
@@ -25,9 +25,9 @@ use url::Url;
 const TOKEN_WORDS: [&str; 2] = ["authz", "access_token"];
 
 impl Location {
-    /// Parses a URL of a document on this machine. Who wrote the document is not known, so its URLs
-    /// are those of nobody: credentials go to their servers only where they may follow redirects. A
-    /// user and password in it are ignored.
+    /// Parses a URL of a document on this machine. The author of the document is unknown, so its
+    /// URLs do not count as given by the user: credentials go to their servers only where they may
+    /// follow redirects. A user and password in it are ignored.
     ///
     /// # Errors
     ///
@@ -78,7 +78,7 @@ impl Location {
     }
 
     /// The same URL, to which no token or password is sent: requests are signed by other means, or
-    /// concern nobody in particular.
+    /// need no user.
     #[must_use]
     pub(crate) fn without_credentials(self) -> Self {
         Self { asked: Arc::new(Asked { signed: true, ..Asked::clone(&self.asked) }), ..self }

@@ -28,11 +28,11 @@ pub struct Lot {
     pub path: String,
     /// The size in bytes.
     pub bytes: u64,
-    /// Bytes of files and of writes under way.
+    /// Bytes of files and of writes in progress.
     pub used_bytes: u64,
     /// Most files and directories.
     pub files: u64,
-    /// Files and directories that are there.
+    /// The present number of files and directories.
     pub used_files: u64,
     /// The expiry, in seconds since 1970.
     pub expires: u64,
@@ -74,7 +74,7 @@ impl LotsApi {
         self.ask(Method::POST, None, Some(lot)).await
     }
 
-    /// Lets the lease of a lot begin now, or changes its size.
+    /// Renews the lease of a lot from now on, or changes its size.
     ///
     /// # Errors
     ///

@@ -8,20 +8,21 @@
 //!  https://cache/ns/f     the bytes; the other servers of the Link fields are replicas
 //! ```
 //!
-//! The path in a URL stays what it was until a request is sent; then [`Network::director_of`] finds
-//! the director, whose redirects are followed as those of any server. Its answer says for which
-//! namespace it holds. So it is kept for five minutes, and the next file of the namespace is
-//! requested from the same servers without asking the director ([`NamespaceRoutes`]).
+//! The path in a URL is not resolved until a request is sent; then [`Network::director_of`] finds
+//! the director, whose redirects are followed as those of any server. Its answer names the
+//! namespace for which it is valid. So it is kept for five minutes, and the next file of the
+//! namespace is requested from the same servers without asking the director ([`NamespaceRoutes`]).
 //!
-//! **What an answer answers.** Reads go to caches, writes to origins, and the query of the URL
-//! (`directread`) chooses as well: so an answer is kept for its federation, method and query.
+//! **Key of an answer.** Reads go to caches, writes to origins, and the query of the URL
+//! (`directread`) has an influence as well: so an answer is kept for its federation, method and
+//! query.
 //!
 //! **Many files at once.** Files of one directory that are requested together wait for the answer
-//! about the first of them, which mostly holds for all ([`Federations::turn`]). Where it does not,
-//! no file of that directory waits again.
+//! about the first of them, which is usually valid for all ([`Federations::turn`]). Where it is
+//! not, no file of that directory waits again.
 //!
 //! **Wrong guesses.** A server that does not have the file, or does not respond, sends the request
-//! back to the director, once; if it did not respond, what was kept is forgotten. A federation
+//! back to the director, once; if it did not respond, the kept answer is dropped. A federation
 //! without a director is one server: its host.
 
 mod namespace_routes;
@@ -65,7 +66,7 @@ pub(crate) struct Federations {
 #[derive(Debug, Default)]
 struct DirectoryTurn {
     taken: Arc<tokio::sync::Mutex<()>>,
-    /// An answer about one file did not hold for another.
+    /// An answer about one file was not valid for another.
     is_useless: AtomicBool,
 }
 
@@ -113,8 +114,8 @@ impl Network {
         }
     }
 
-    /// The servers of a file to read, if they are known by now, else its URL at the director. The
-    /// guard is the turn to ask: others wait until it is dropped.
+    /// The servers of a file to read, if they are known, else its URL at the director. The guard is
+    /// the turn to ask: others wait until it is dropped.
     ///
     /// # Errors
     ///

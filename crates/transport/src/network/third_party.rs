@@ -32,9 +32,11 @@ pub struct ThirdPartyCopy {
 }
 
 impl Network {
-    /// Has two servers copy a file. Calls `moved` with the bytes that have been moved so far.
+    /// Starts a third-party copy of a file and waits for it. Calls `moved` with the bytes moved so
+    /// far.
     ///
-    /// Dropping the future stops the copy. [`Network::clean_up`] waits until nothing is left of it.
+    /// Dropping the future stops the copy. [`Network::clean_up`] waits until its partial file is
+    /// removed.
     ///
     /// # Errors
     ///

@@ -4,8 +4,8 @@
 //! only, or the request was too large. The server does not say in which respect, so the limit of
 //! something that never worked before is lowered: that of the number of ranges first, or, where the
 //! status is about the header, that of its length; if both have worked before, that of the bytes of
-//! the response. A wrong choice corrects itself, because a request that is as large in that one
-//! respect will succeed some day.
+//! the response. A wrong choice corrects itself as soon as a request that is as large in that
+//! respect succeeds.
 //!
 //! **Growing.** Connections are used in parallel, and a request that is too large for one is too
 //! large for all. So only one request at a time is larger than those that worked before; others of
@@ -292,7 +292,8 @@ impl ServerCapabilities {
         RequestSize::of(request).may_be_too_long(&self.state().endpoint)
     }
 
-    /// Returns whether nothing shows yet that the server accepts as many ranges as `request` has.
+    /// Returns whether no response has shown yet that the server accepts as many ranges as
+    /// `request` has.
     pub(crate) fn may_refuse_several(&self, request: &Request) -> bool {
         let amount = RequestSize::of(request);
         let state = self.state();
@@ -310,7 +311,7 @@ impl ServerCapabilities {
                 "range support observed"
             );
         }
-        // A range may go beyond the end of the file: what did not arrive proves nothing.
+        // A range may go beyond the end of the file: missing bytes prove nothing.
         let arrived = range::total_bytes(&result.delivered);
         let accepted = RequestSize { answer_bytes: amount.answer_bytes.min(arrived), ..amount };
         let mut state = self.state();
@@ -386,8 +387,8 @@ impl ServerCapabilities {
 
 /// The size that is expected to work. Before any rejection: a little more than what worked, and at
 /// least what every server is expected to support. While the limit is searched: what worked, and
-/// what every server supports if that was not rejected. (The first request of a process may be a
-/// tiny one, and be all that was stored of a server whose limit is known from its name.)
+/// what every server supports if that was not rejected. (The first request of a process may be
+/// tiny, and the only stored observation of a server whose limit is known from its software.)
 fn safe(allowance: &LearnedLimit, conservative: u64) -> u64 {
     match (allowance.rejected, allowance.accepted) {
         (0, taken) => (taken.saturating_mul(8) / 7).max(conservative),

@@ -14,15 +14,15 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// A server that closes a connection which was idle for a shorter time does so for another reason
-/// than that: the shortest default is Apache's, 5 s.
+/// A server that closes a connection after a shorter idle time does so for another reason than a
+/// keep-alive timeout: the shortest default is Apache's, 5 s.
 const KEEP_ALIVE: Duration = Duration::from_secs(4);
 
 /// A connection that carries one request at a time, with its meter.
 #[derive(Debug)]
 pub(crate) struct Http1Connection {
     pub(crate) sender: SendRequest<BoxBody>,
-    /// Its sender is gone once the connection has ended, and what it held is dropped.
+    /// Its sender is dropped once the connection has ended, with everything that it held.
     pub(crate) ended: watch::Receiver<()>,
     pub(crate) meter: Arc<ConnectionMeter>,
     /// The number of responses so far.
@@ -42,9 +42,8 @@ impl Http1Connection {
 
     /// Sends a request and waits for the head of its response.
     ///
-    /// A request that is queued at the very moment at which the connection ends can stay in the
-    /// queue, where nothing ever answers it (hyper issue 4122). So the end of the connection is the
-    /// end of the wait.
+    /// A request that is queued at the moment when the connection ends can stay in the queue for
+    /// ever (hyper issue 4122). So the end of the connection ends the wait, too.
     pub(crate) async fn send(
         &mut self,
         request: http::Request<BoxBody>,
@@ -60,7 +59,8 @@ async fn answered_before_end<T>(
     ended: &mut watch::Receiver<()>,
 ) -> hyper::Result<T> {
     let answer = pin!(answer);
-    // The answer first: what the connection had taken off its queue has one by its end.
+    // The response is polled first: a request that the connection had taken from its queue has one
+    // when it ends.
     match select(answer, pin!(ended.changed())).await {
         Either::Left((answer, _)) => answer,
         Either::Right((_, answer)) => match sender.ready().await {

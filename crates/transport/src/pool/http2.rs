@@ -1,8 +1,8 @@
 //! An HTTP/2 connection, which carries many requests at a time (RFC 9113).
 //!
 //! Each request is a stream. Streams share the handshakes and the congestion window of their
-//! connection, and its flow control (RFC 9113 section 5.2), which is wide enough here that nobody
-//! waits for it. Streams fail one by one (`RST_STREAM`) or all together (`GOAWAY`, a lost
+//! connection, and its flow control (RFC 9113 section 5.2), whose window is large enough here that
+//! no stream waits for it. Streams fail one by one (`RST_STREAM`) or all together (`GOAWAY`, a lost
 //! connection). Each reports to its own request, as a connection of its own would. A cancelled
 //! request resets its stream and leaves the others alone.
 //!

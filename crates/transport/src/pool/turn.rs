@@ -1,22 +1,22 @@
 //! The deadline of a request that waits in line.
 //!
-//! A request may wait for as long as those before it take: their timeouts end them, as long as
-//! somebody drives them. A request is not driven while its caller waits for another one, and then
-//! the two may wait for each other. So who waits gives up where nothing moves for as long as the
-//! connect timeout and the first-byte timeout together: no byte on any connection to the server,
-//! and no connection that was handed on.
+//! A request may wait as long as the requests before it take. Their timeouts end them, but only
+//! while their futures are polled. A caller that waits for one request may not poll another one,
+//! and then the two may wait for each other (deadlock). So the wait fails if there is no progress
+//! for the connect timeout and the first-byte timeout together: no byte on any connection to the
+//! server, and no connection that was given to the next request.
 
 use super::Pool;
 use hither_core::error::{Delivery, Error, ErrorKind, Failure, Result};
 use std::pin::pin;
 use tokio::time::timeout;
 
-/// The parts of the deadline at which the progress is looked at. A program that does not read for a
-/// while drives nothing meanwhile: what moves then is seen before the deadline is over.
+/// The parts of the deadline at whose ends the progress is checked. A program that does not read
+/// for a while polls nothing meanwhile: later progress is then seen before the deadline is over.
 const LOOKS: u32 = 4;
 
 impl Pool {
-    /// Waits for `turn`, which another request of this pool has to bring about.
+    /// Waits for `turn`, which another request of this pool completes.
     ///
     /// # Errors
     ///
@@ -42,8 +42,8 @@ impl Pool {
         Err(Error::new(ErrorKind::Timeout, what).with_failure(unsent))
     }
 
-    /// Waits for `answer` as long as the caller's own timeout allows. Others that wait in line see
-    /// that it is driven.
+    /// Waits for `answer` as long as the caller's own timeout allows. Requests that wait in line
+    /// see that it is polled.
     pub(crate) async fn driven<T>(&self, answer: impl Future<Output = T>) -> T {
         let mut answer = pin!(answer);
         loop {

@@ -1,4 +1,4 @@
-//! The content of a Metalink document: where a file is, and how its bytes are compared.
+//! The content of a Metalink document: the URLs of a file, and its checksums.
 
 use super::name_of;
 use crate::location::Location;

@@ -112,7 +112,7 @@ impl PooledHttpService {
     }
 }
 
-/// The effect of a request. What belongs to an upload of parts, nobody sees.
+/// The effect of a request. Parts of a multipart upload are not visible to other clients.
 fn effect(method: &Method, query: &str, effect: Effect) -> Effect {
     let has = |name: &str| {
         query.split('&').any(|word| word.split('=').next().is_some_and(|word| word == name))
@@ -126,8 +126,8 @@ fn effect(method: &Method, query: &str, effect: Effect) -> Effect {
     if is_own { Effect::Own } else { effect }
 }
 
-/// Returns true for the success that S3 has for the method of a change: the status, and what only a
-/// store says with it.
+/// Returns true for the success that S3 has for the method of a change: the status, and a property
+/// that only a store sends with it.
 fn is_success_of(call: &call::HttpRequest, reply: &call::HttpResponse) -> bool {
     let text = String::from_utf8_lossy(&reply.body);
     match call.method {
@@ -142,7 +142,7 @@ fn is_success_of(call: &call::HttpRequest, reply: &call::HttpResponse) -> bool {
     }
 }
 
-/// The error for a store that is busy or out of order, which it may also say in the body of a
+/// The error for a store that is busy or out of order, which it may also report in the body of a
 /// response with status 200 (`CompleteMultipartUpload`, `CopyObject`).
 fn trouble(reply: &call::HttpResponse) -> Option<Error> {
     let is_change = reply.effect != Effect::Read;
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(effect(&Method::GET, "list-type=2", Effect::Read), Effect::Read);
     }
 
-    /// The decision about a retry of a request that was answered so; none if it succeeded.
+    /// The decision about a retry of a request with this response; none if it succeeded.
     fn decided(status: u16, code: &str, effect: Effect) -> Option<Retry> {
         let code = (!code.is_empty()).then(|| format!("<Error><Code>{code}</Code></Error>"));
         let reply = call::HttpResponse {

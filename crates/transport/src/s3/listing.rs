@@ -25,7 +25,8 @@ impl S3Storage {
     }
 
     /// The pages of a list of the objects below `path`, up to the `delimiter` in their names. The
-    /// last page is the one that says so, or the first with which the pages are enough.
+    /// last page is the one that is marked as the last, or the first one with which the pages are
+    /// enough.
     pub(super) async fn pages(
         &self,
         path: &str,

@@ -39,7 +39,7 @@ impl S3Storage {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotFound`] if the store has no such upload, and what refuses the request.
+    /// [`ErrorKind::NotFound`] if the store has no such upload, and the errors of the request.
     pub(super) async fn parts(
         &self,
         path: &str,

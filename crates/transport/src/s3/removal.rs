@@ -2,9 +2,9 @@
 //!
 //! A key need not be the path of a file: programs create objects that stand for folders, whose keys
 //! end with a slash. The crate `object_store` cannot name them, and it removes single objects by
-//! `DeleteObjects`, whose response says in its body what was removed. So each object is removed by
-//! a request of its own, which the status answers; and by that status stores answer for objects
-//! that they do not have, too. So a look follows, at a tree by one list.
+//! `DeleteObjects`, whose response lists the removed objects in its body. So each object is removed
+//! by a request of its own, whose status is the result. Stores send the same status for objects
+//! that they do not have, so the removal is then checked (for a tree, by one list).
 
 use super::S3Storage;
 use super::http_connector::{PooledHttpService, refused};
@@ -66,7 +66,8 @@ impl S3Storage {
         Ok(reply.map_err(|error| error.context(self.shown(key)))?.1)
     }
 
-    /// Asks the store to remove an object. Returns the doubt about it, if only a look tells.
+    /// Requests the removal of an object. Returns the error to report if the object turns out to be
+    /// still there, where the response leaves that open.
     async fn delete(&self, key: &str, fields: HeaderMap) -> Result<Option<Error>> {
         match self.request(Method::DELETE, key, fields).await {
             Ok(reply) if reply.status.is_success() => Ok(None),
@@ -80,7 +81,7 @@ impl S3Storage {
         }
     }
 
-    /// Removes this object, and looks whether it is gone. Fields may have a condition.
+    /// Removes this object, and checks that it is removed. Fields may have a condition.
     pub(super) async fn delete_object(
         &self,
         object: &ObjectMeta,
@@ -89,11 +90,11 @@ impl S3Storage {
     ) -> Result<()> {
         let doubt = self.delete(path, fields).await?;
         let there = match self.file(path).await {
-            // Who may not list is not told that a name is missing.
+            // Stores do not report a missing name to users who may not list.
             Err(denied) if doubt.is_none() && denied.kind() == ErrorKind::PermissionDenied => None,
             there => there?,
         };
-        // Another version is of another client.
+        // Another version is that of another client.
         if there.as_ref() != Some(object) {
             return Ok(());
         }
@@ -147,7 +148,7 @@ impl S3Storage {
         self.check_gone(path, &found).await
     }
 
-    /// Removes an object of a list. One that may not have been removed is looked at.
+    /// Removes an object of a list, and checks it if it may not have been removed.
     async fn delete_listed(&self, ListedObject { key, .. }: &ListedObject) -> Result<()> {
         let Some(doubt) = self.delete(key, HeaderMap::new()).await? else { return Ok(()) };
         let there = self.request(Method::HEAD, key, HeaderMap::new()).await?;
@@ -160,7 +161,7 @@ impl S3Storage {
             return Ok(());
         }
         let removed: HashMap<_, _> = removed.iter().map(|object| (&*object.key, object)).collect();
-        // Another version is of another client.
+        // Another version is that of another client.
         let is_left = |object: &&ListedObject| removed.get(&*object.key) == Some(object);
         let is_any_left = |found: &ObjectList| found.objects.iter().any(|it| is_left(&it));
         let there = self.pages(path, None, is_any_left).await?;

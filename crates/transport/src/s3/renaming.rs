@@ -1,9 +1,9 @@
 //! The renaming of an object: a copy, and the removal of the version that was copied.
 //!
 //! The store copies the version that was seen (`x-amz-copy-source-if-match`). Before that version
-//! is removed, a look shows the copy, and that the source has not changed since. Stores that
-//! compare versions when they remove get the condition, too (`If-Match`). At others, a change
-//! between that look and the removal is lost.
+//! is removed, the client checks that the copy exists and that the source has not changed since.
+//! Stores that compare versions when they remove get the condition, too (`If-Match`). At others, a
+//! change between that check and the removal is lost.
 
 use super::http_connector::{COPY_SOURCE, element};
 use super::parts::unescaped;
@@ -80,7 +80,7 @@ impl S3Storage {
         })
     }
 
-    /// Copies this version of an object. Returns the entity tag of the copy, if the store tells it.
+    /// Copies this version of an object. Returns the entity tag of the copy, if the store sends it.
     async fn copy_version(
         &self,
         source: &ObjectMeta,

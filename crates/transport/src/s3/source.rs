@@ -69,8 +69,8 @@ impl PresignedSource {
         self.source().location().clone()
     }
 
-    /// The error of a request for the properties of the object, which says more about keys and
-    /// regions than that of a signed URL; `error` if there is none.
+    /// The error of a request for the properties of the object, which describes problems of keys
+    /// and regions better than that of a signed URL; `error` if there is none.
     async fn explained(&self, error: Error) -> Error {
         self.s3.file(&self.path).await.err().unwrap_or(error)
     }
@@ -88,7 +88,7 @@ impl PresignedSource {
                 return fetched;
             }
         }
-        // The URL is signed for GET, so its HEAD cannot tell the size.
+        // The URL is signed for GET, so a HEAD to it cannot return the size.
         let meta = self.s3.file(&self.path).await?.ok_or_else(|| self.s3.missing(&self.path))?;
         let size = Some(meta.size);
         request.version.bind(&self.name(), size, entity_tag(meta.e_tag).as_deref())?;
@@ -97,7 +97,7 @@ impl PresignedSource {
     }
 }
 
-/// Returns true for errors whose reason the store may tell.
+/// Returns true for errors whose reason the store may report.
 fn is_refusal(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::PermissionDenied | ErrorKind::Unauthenticated | ErrorKind::Protocol)
 }

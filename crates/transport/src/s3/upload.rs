@@ -38,7 +38,7 @@ pub(super) struct S3Upload {
     expected: Option<DirEntry>,
     /// The object is read back to be compared with a checksum.
     is_read_back: bool,
-    /// The caller looks at the object when it has written others beside it.
+    /// The caller checks the object later, together with others.
     is_looked_at: bool,
     method: UploadMethod,
 }
@@ -50,9 +50,9 @@ enum UploadMethod {
 }
 
 impl UploadMethod {
-    /// The tag of the object that was sent, as stores make it that do not encrypt with keys of
-    /// their own: the MD5 of the bytes; for parts that of their MD5s, and their number (S3,
-    /// "Checking object integrity").
+    /// The expected tag of the object, as computed by stores that do not encrypt with keys of their
+    /// own: the MD5 of the bytes; for parts, the MD5 of their MD5s and their number (S3, "Checking
+    /// object integrity").
     fn tag(&self) -> Option<String> {
         match self {
             Self::Together(buffer) => Some(Hasher::of(Algorithm::Md5, &lock(buffer)).hex()),
@@ -119,7 +119,7 @@ impl S3Upload {
         let before = match self.look_before().await {
             Ok(before) => before,
             Err(error) => {
-                // What is there is the error to report.
+                // The existing object is the error to report.
                 drop(self.give_up().await);
                 return Err(error);
             }
@@ -141,18 +141,18 @@ impl S3Upload {
             Ok(match &there {
                 None => Seen::Undone,
                 Some(there) if is_ours(there) => Seen::Done,
-                // It may be of another client, or ours with a tag of another kind.
+                // It may be the object of another client, or this one with a tag of another kind.
                 Some(_) => Seen::Unclear,
             })
         };
         carry_out(&self.s3.network.config().retry_policy(), send, look).await?;
         let validator = tag.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // Only who has the bytes can compute their tag.
+        // The tag can be computed only from the bytes.
         let has_bytes = self.is_tag(&validator) && matches!(self.method, UploadMethod::Together(_));
         let is_seen = !(has_bytes && self.is_looked_at);
         if is_seen {
             match self.check_stored(&validator, before.as_ref()).await {
-                // Who may write may not always read.
+                // A user who may write may not always read.
                 Err(error) if has_bytes && error.kind() == ErrorKind::PermissionDenied => {}
                 checked => checked?,
             }
@@ -179,7 +179,8 @@ impl S3Upload {
                         error if error.kind() == ErrorKind::AlreadyExists => {
                             return Err(self.in_the_way());
                         }
-                        // This store has no conditions: what was looked at has to do.
+                        // This store has no conditions: the check before the request has to
+                        // suffice.
                         error if error.kind() == ErrorKind::Unsupported => {
                             self.s3.store.put(&self.key, bytes).await
                         }
@@ -216,14 +217,14 @@ impl S3Upload {
         }
     }
 
-    /// Returns true if an object with this tag is what was sent.
+    /// Returns true if an object with this tag has the sent bytes.
     fn is_tag(&self, tag: &Option<String>) -> bool {
         let tag = tag.as_deref().map(|tag| tag.trim_matches('"'));
         tag.is_some() && tag == self.method.tag().as_deref()
     }
 
-    /// The object that will be replaced, where a look is needed; fails if it may not be. A whole
-    /// object is compared by its bytes.
+    /// The object that will be replaced, where it has to be checked; fails if it may not be
+    /// replaced. A whole object is compared by its bytes.
     async fn look_before(&self) -> Result<Option<ObjectMeta>> {
         if self.overwrite
             && self.expected.is_none()
@@ -234,7 +235,7 @@ impl S3Upload {
         self.s3.check_target(&self.path, self.overwrite, self.expected.as_ref()).await
     }
 
-    /// Fails unless a look shows what was sent, to which the store has given this tag.
+    /// Fails unless the store shows the sent object, to which it has given this tag.
     async fn check_stored(&self, tag: &Option<String>, before: Option<&ObjectMeta>) -> Result<()> {
         let Some(there) = self.s3.file(&self.path).await? else {
             return Err(self.s3.unseen(&self.path, "nothing"));
@@ -250,7 +251,7 @@ impl S3Upload {
         if self.is_tag(&there.e_tag) || tag.is_some() && there.e_tag == *tag {
             return Ok(());
         }
-        // Not every store tells the same tag for the same object.
+        // Not every store sends the same tag for the same object.
         let is_it = match &self.method {
             UploadMethod::Together(buffer) => {
                 let sent = Hasher::of(Algorithm::Md5, &lock(buffer));
@@ -379,7 +380,7 @@ mod tests {
         assert_eq!(tag.as_deref(), Some("96e024ba2074fe77e8e965ba43a704be-2"));
         // An object of as many parts with other bytes is another one.
         assert_ne!(parts(&[a, a]).tag(), tag);
-        // Of tags that are no MD5 nothing follows.
+        // Tags that are no MD5 prove nothing.
         assert_eq!(parts(&[a, "of-its-own"]).tag(), None);
         let together = UploadMethod::Together(Mutex::new(BytesMut::from(&b"a"[..])));
         assert_eq!(together.tag().as_deref(), Some(a));

@@ -1,8 +1,9 @@
 //! The entries of a listing while it arrives.
 //!
 //! A listing of thousands of names takes many round trips on a long path, in which its first files
-//! could be copied. So complete entries are handed on as soon as they are there. The whole listing
-//! still decides what is an error, and whatever the parts of it did not show comes at its end.
+//! could be copied. So complete entries are returned as soon as they have arrived. The whole
+//! listing still decides about errors, and entries that its parts did not show are returned at its
+//! end.
 
 use super::autoindex::{self, AutoindexEntry, PageUrl};
 use bytes::{Bytes, BytesMut};
@@ -12,7 +13,7 @@ use hither_http::propfind::{self, PropfindLimits, Resource};
 use http::Uri;
 use std::collections::HashSet;
 
-/// Bytes that are worth looking for entries: thirty or more.
+/// The number of bytes after which entries are searched for: thirty or more.
 const MIN_BYTES: usize = 16 * 1024;
 
 /// The part of a listing that has arrived.
@@ -25,14 +26,14 @@ pub(super) struct ArrivingListing {
     /// The lines of a directory index can be read one by one.
     is_plain: bool,
     body: BytesMut,
-    /// Bytes whose entries were handed on.
+    /// Bytes whose entries were returned.
     done: usize,
-    /// Paths that were handed on.
+    /// Paths that were returned.
     known: HashSet<String>,
 }
 
 impl ArrivingListing {
-    /// Nothing of the listing of `path`, at this target of a request, has arrived.
+    /// The state before any byte of the listing of `path`, at this request target, has arrived.
     pub(super) fn new(path: &str, target: &str, page: PageUrl) -> Self {
         let path = path.to_owned();
         let asked = target.parse().ok();
@@ -59,7 +60,7 @@ impl ArrivingListing {
         self.new_ones(entries)
     }
 
-    /// The entries of the whole listing that were not handed on.
+    /// The entries of the whole listing that were not returned before.
     pub(super) fn rest(&mut self, entries: Vec<DirEntry>) -> Vec<DirEntry> {
         self.new_ones(entries)
     }
@@ -93,7 +94,7 @@ impl ArrivingListing {
     }
 
     /// The links of the complete lines of a directory index, and where they end. Files of unknown
-    /// size are looked up at the end. A page with parts that are no text is read as a whole.
+    /// size are looked up at the end. A page with comments or scripts is read as a whole.
     fn links(&mut self) -> Option<(Vec<DirEntry>, usize)> {
         if !self.is_plain || !autoindex::is_index(&self.body, &self.page) {
             return None;

@@ -2,10 +2,10 @@
 //! aiohttp, Go and Python.
 //!
 //! All of them have a link per name: relative to the page, from the root of the server, or with the
-//! whole URL; mostly with a trailing slash for a directory. What leads elsewhere (upwards, to other
-//! sort orders, to other sites) names nothing in this directory. Nothing else is passed over in
-//! silence: a link that may be a name but cannot be used, and one that may lead to a further page,
-//! are gaps. Sizes are used where they are exact, as in nginx; elsewhere they are rounded.
+//! whole URL; mostly with a trailing slash for a directory. Links to other places (the parent,
+//! other sort orders, other sites) name nothing in this directory. All other links are names or
+//! gaps: a link that may be a name but cannot be used, and one that may lead to a further page, are
+//! gaps. Sizes are used where they are exact, as in nginx; elsewhere they are rounded.
 
 mod html;
 
@@ -27,7 +27,7 @@ pub(super) struct AutoindexEntry {
     pub(super) size: Option<u64>,
 }
 
-/// The entries of a page, and what it has besides.
+/// The entries of a page, and its gaps.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct AutoindexPage {
     pub(super) entries: Vec<AutoindexEntry>,
@@ -192,7 +192,7 @@ fn title(text: &str) -> Option<&str> {
     head.get(at + "<title>".len()..)?.split('<').next()
 }
 
-/// The meaning of a link in a directory index.
+/// The kind of a link in a directory index.
 enum Meaning {
     /// It names nothing in this directory.
     Elsewhere,

@@ -1,4 +1,4 @@
-//! Changes that are looked at, and removal.
+//! Changes whose result is checked, and removal.
 
 use super::listing;
 use super::session::WebDavSession;
@@ -15,8 +15,8 @@ use hither_http::conditions::IF_EMPTY;
 use http::header;
 
 impl WebDavSession {
-    /// Carries out a change of `name` that `look` sees ([`change::carry_out`]). Returns the
-    /// response of a server that refuses it.
+    /// Carries out a change of `name`, whose result `look` shows ([`change::carry_out`]). Returns
+    /// the response of a server that refuses it.
     pub(super) async fn carry_out<L>(
         &self,
         name: &str,
@@ -57,8 +57,8 @@ impl WebDavSession {
     }
 
     /// Removes a file of the version of `entry`, where the server can compare it in one step.
-    /// Returns false if its version has no tag to compare: dates are the same within a second, and
-    /// a look before the request does not bind the server.
+    /// Returns false if its version has no tag to compare: dates are equal within a second, and a
+    /// check before the request does not bind the server.
     pub(super) async fn remove_version(&self, entry: &DirEntry) -> Result<bool> {
         let Some(tag) = entry.strong_tag() else { return Ok(false) };
         let path = &*entry.path;
@@ -96,8 +96,8 @@ impl WebDavSession {
         self.refusals.any() && matches!(self.software(), "nginx" | "openresty")
     }
 
-    /// Removes the link that is listed as the directory `entry`. Returns false if it is one. See
-    /// [`Self::tells_links_by_removal`].
+    /// Removes the link that is listed as the directory `entry`. Returns false if it is a
+    /// directory. See [`Self::tells_links_by_removal`].
     pub(super) async fn remove_link(&self, entry: &DirEntry) -> Result<bool> {
         let request = || self.request(b"DELETE", &entry.path, false);
         let look = || async {
@@ -147,7 +147,7 @@ impl WebDavSession {
                 Err(error) => error,
             };
             let kind = error.kind();
-            // A removal whose response was lost may still be going on.
+            // A removal whose response was lost may still be in progress.
             let is_over = matches!(error.failure(), Failure::Status { .. })
                 || !error.may_have_been_carried_out();
             if entry.kind != FileKind::Directory
@@ -156,7 +156,8 @@ impl WebDavSession {
             {
                 return Err(error);
             }
-            // Either it removes empty directories only, or the reason shows now.
+            // Either the server removes only empty directories, or the next requests show the
+            // reason.
             self.remove_entries(entry).await
         })
     }

@@ -1,9 +1,9 @@
 //! Conflicts (409) of requests that make a name.
 //!
-//! By this status servers say that the parent directory does not exist, and also that something
-//! else is in the way. Only a look at the parent tells which. Where it is there, another client may
-//! have made it since the request, so what can be sent again is sent once more. A piece of a file
-//! is not: the file that it belongs to may be gone, and a server would begin another one.
+//! With this status servers report that the parent directory does not exist, and also other
+//! conflicts. Only a request for the parent distinguishes the two. If the parent exists, another
+//! client may have made it since the request, so a request that can be repeated is sent again. A
+//! piece of a file is not: its file may have been removed, and a server would begin another one.
 
 use super::session::WebDavSession;
 use crate::http::call::change::{self, ChangeOutcome};
@@ -15,7 +15,7 @@ use hither_core::storage::{DirEntry, FileKind, parent};
 use http::header;
 
 impl WebDavSession {
-    /// Sends a request that changes something: it makes `name`, or removes it.
+    /// Sends a request that makes `name`, or removes it.
     pub(super) async fn change(&self, call: HttpRequest, name: &str) -> Result<ChangeOutcome> {
         let is_whole = !matches!(call.content, RequestBody::Stream(_))
             && !call.headers.contains_key(header::CONTENT_RANGE);

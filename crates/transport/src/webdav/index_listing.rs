@@ -20,7 +20,7 @@ const AT_ONCE: usize = 16;
 /// The maximum size of a directory index in bytes.
 const PAGE_BYTES: usize = 32 << 20;
 
-/// The reason why a directory index does not show that a name is absent.
+/// The reason why a directory index does not prove that a name is absent.
 const HIDDEN: &str = "the server lists directories by HTML indexes, which may hide names, such as \
                       those that begin with a dot";
 
@@ -72,9 +72,9 @@ pub(super) async fn read_page(
     Ok(Listing { entries, gaps, hidden: Some(HIDDEN), ..Listing::default() })
 }
 
-/// The entry of a name in a directory index, whose size is asked for if the page does not state it
-/// exactly. A name that cannot be looked at stays, with what is known of it. Once the server has
-/// let one such question wait in vain (`is_slow`), no more are asked.
+/// The entry of a name in a directory index. Its size is requested if the page does not state it
+/// exactly. If that fails, the entry stays as the page states it. Once such a request has timed out
+/// (`is_slow`), no more are sent.
 async fn of_page(
     dav: &WebDavSession,
     path: &str,

@@ -60,7 +60,7 @@ pub(super) async fn stat_as(dav: &WebDavSession, path: &str, directory: bool) ->
             }
             Ok(entry)
         }
-        // That the server refuses PROPFIND may hold for other directories only.
+        // The server may refuse PROPFIND only in other directories.
         Err(error) if was_refused && error.concerns_name() && !dav.refusals.has(parent(path)) => {
             properties(dav, path, directory).await?.ok_or(error)
         }
@@ -73,8 +73,8 @@ pub(super) async fn sized(dav: &WebDavSession, path: &str) -> Result<DirEntry> {
     with_size(dav, stat(dav, path).await?).await
 }
 
-/// The entry with its size: that of a file which the server does not tell so is asked for by a GET
-/// of its first byte.
+/// The entry with its size. If the server has not stated the size of a file, it is requested by a
+/// GET of its first byte.
 pub(super) async fn with_size(dav: &WebDavSession, mut entry: DirEntry) -> Result<DirEntry> {
     if entry.kind == FileKind::File && entry.size.is_none() {
         let place = dav.root.below(&entry.path, false);
@@ -123,8 +123,8 @@ pub(super) fn list_batches<'a>(
     let arriving = Arc::new(Mutex::new(ArrivingListing::new(path, &target, page)));
     let (sender, chunks) = unbounded_channel();
     let whole = Arc::clone(&arriving);
-    // A task of its own reads on while the consumer of the entries waits: for files to be fetched,
-    // for which there may be no connection but this one. Dropping the set ends it.
+    // A separate task continues reading while the consumer of the entries waits for files to be
+    // fetched, for which this may be the only connection. Dropping the set ends it.
     let mut reading = JoinSet::new();
     let dav = dav.clone();
     let path = path.to_owned();
@@ -158,7 +158,7 @@ async fn list_to(
     if !was_refused {
         match propfind(dav, path, true, "1", arriving.clone()).await {
             Ok(Propfind::Told(reply, resources)) => return children(dav, path, &reply, resources),
-            // The next way is tried.
+            // The next method is tried.
             Ok(Propfind::Refused(error)) => refusal = Some(error),
             Err(error) => return Err(not_listed(dav, path, error).await),
         }
@@ -172,7 +172,7 @@ async fn list_to(
         }
         Err(error) => error,
     };
-    // That the server refuses PROPFIND may hold for other directories only.
+    // The server may refuse PROPFIND only in other directories.
     if was_refused
         && error.concerns_name()
         && !dav.refusals.has(path)
@@ -184,12 +184,12 @@ async fn list_to(
     Err(refusal.filter(|it| has_no_index && it.kind() != ErrorKind::Unsupported).unwrap_or(error))
 }
 
-/// Fails unless a directory is surely empty: DELETE also removes its content.
+/// Fails unless a directory is certainly empty: DELETE also removes its content.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Invalid`] if something is in it, or may be; [`ErrorKind::Unsupported`] if nothing
-/// is seen in it, and the server does not show everything.
+/// [`ErrorKind::Invalid`] if it has contents, or may have; [`ErrorKind::Unsupported`] if no
+/// contents are listed, and the server does not list everything.
 pub(super) async fn check_empty(dav: &WebDavSession, path: &str) -> Result<()> {
     let listing = list(dav, path).await?;
     let refused = |kind, why: &str| {
@@ -222,8 +222,8 @@ fn no_directory(dav: &WebDavSession, path: &str) -> Error {
 /// The response to a PROPFIND.
 enum Propfind {
     Told(Box<HttpResponse>, Vec<Resource>),
-    /// The server does not support the method there, or may mean that by this error: other methods
-    /// may show the same.
+    /// The server does not support the method there, or its error may mean that: other methods may
+    /// show the same.
     Refused(Error),
 }
 
@@ -270,10 +270,10 @@ async fn propfind(
     Ok(Propfind::Told(Box::new(reply), resources))
 }
 
-/// Returns true for a response after which other methods may show what PROPFIND did not. A server
-/// that is known to have it means what its errors say.
+/// Returns true for a response after which other methods may show what PROPFIND did not. If the
+/// server is known to support PROPFIND, its errors are final.
 fn is_doubtful(status: StatusCode, has_propfind: bool) -> bool {
-    // It may do what was asked for later, or with credentials.
+    // The request may succeed later, or with credentials.
     let is_later = matches!(
         status,
         StatusCode::UNAUTHORIZED
@@ -310,7 +310,7 @@ fn children(
     for resource in resources {
         let is_success = resource.status.is_success();
         is_listed |= resource.path.is_empty();
-        // 507 says that there was no room for more, of whatever name it is said.
+        // 507 means that the server had no space for more entries, whatever name it is attached to.
         let is_cut = resource.status == StatusCode::INSUFFICIENT_STORAGE;
         if is_cut || resource.path.is_empty() && !is_success {
             listing.gaps.push(gap(format!("the server says {} in it", resource.status)));
@@ -352,7 +352,7 @@ fn are_twins(two: &[Resource]) -> bool {
 }
 
 /// Returns true if a request for a directory below the named one was redirected to another name:
-/// what is listed there is not what is in it.
+/// then the listing is not that of the directory.
 pub(super) fn is_elsewhere(path: &str, location: &Location) -> bool {
     let own = format!("/{path}");
     !path.is_empty() && !location.plain_path().trim_end_matches('/').ends_with(&own)
@@ -379,7 +379,7 @@ pub(super) async fn head(dav: &WebDavSession, path: &str, directory: bool) -> Re
         StatusCode::OK
             if request::is_html(&reply.headers) && (reply.location != asked || !is_page(path)) =>
         {
-            // A page, as one to log in, tells nothing of the file.
+            // A page, such as a login page, proves nothing about the file.
             Ok(DirEntry { size: None, ..DirEntry::new(path, FileKind::File, 0) })
         }
         StatusCode::OK => Ok(told_by(&reply.headers, path)),
@@ -397,7 +397,7 @@ fn told_by(headers: &HeaderMap, path: &str) -> DirEntry {
     DirEntry {
         path: path.to_owned(),
         kind: FileKind::File,
-        // Servers that make a page for each request say 0 where they do not know.
+        // Servers that generate a page for each request state 0 where they do not know the size.
         size: text(header::CONTENT_LENGTH)
             .and_then(|size| size.parse().ok())
             .filter(|size| *size > 0),

@@ -77,8 +77,8 @@ impl WebDavSession {
         }
     }
 
-    /// Moves a file, and replaces at most another file. One that may not have its size yet
-    /// (`is_unseen`) is looked at before it replaces anything.
+    /// Moves a file, and replaces at most another file. A file whose size is not confirmed yet
+    /// (`is_unseen`) is checked before it replaces anything.
     pub(super) async fn move_file(
         &self,
         from: &DirEntry,
@@ -143,8 +143,8 @@ impl WebDavSession {
         check_version(expected, now.as_ref(), self.root.below(path, false))
     }
 
-    /// Gives a file that was uploaded its name. One that may not have its size yet (`is_unseen`) is
-    /// looked at before it replaces anything.
+    /// Gives a file that was uploaded its name. A file whose size is not confirmed yet
+    /// (`is_unseen`) is checked before it replaces anything.
     pub(super) async fn give_name(
         &self,
         from: &DirEntry,
@@ -176,8 +176,8 @@ impl WebDavSession {
         }
     }
 
-    /// Fails where a file would be replaced by a PUT to its name of which nothing shows afterwards
-    /// that the server has all of it.
+    /// Fails where a PUT to the file's own name would replace a file, and no later check could show
+    /// that the server has all bytes.
     pub(super) async fn check_replaceable(&self, there: Option<&DirEntry>) -> Result<()> {
         let Some(there) = there.filter(|it| it.size.is_none()) else { return Ok(()) };
         if listing::with_size(self, there.clone()).await?.size.is_some() {
@@ -191,8 +191,8 @@ impl WebDavSession {
         Err(Error::new(ErrorKind::Unsupported, what))
     }
 
-    /// The error of an upload with these options: a server that compares entity tags responds as it
-    /// does where a file is in the way.
+    /// The error of an upload with these options: a server that compares entity tags sends the same
+    /// response as for an existing file.
     pub(super) fn of_upload(&self, error: Error, path: &str, options: &PutOptions) -> Error {
         if options.expected.is_none() || error.kind() != ErrorKind::AlreadyExists {
             return error;
@@ -202,9 +202,9 @@ impl WebDavSession {
 
     /// Returns true if a file that was sent under a partial name failed to move because the server
     /// has no MOVE, which is remembered, or allows none at this place: tokens that only create
-    /// files do not rename them (WLCG profile, `storage.create` and `storage.modify`). Only a new
-    /// file may have its own name at once then: one that is there would be replaced by what nobody
-    /// has seen.
+    /// files do not rename them (WLCG profile, `storage.create` and `storage.modify`). Then only a
+    /// new file may be written under its own name: an existing file would be replaced by
+    /// unconfirmed bytes.
     pub(super) fn cannot_move(&self, error: &Error, path: &str) -> bool {
         if error.kind() == ErrorKind::Unsupported {
             self.unmoved.add(parent(path));

@@ -1,4 +1,4 @@
-//! PUT: the trial of an unknown server, and what a response says.
+//! PUT: the test of an unknown server, and the meaning of responses.
 
 use super::session::WebDavSession;
 use crate::http::call::HttpRequest;
@@ -71,8 +71,8 @@ impl WebDavSession {
         Ok((at, pieces))
     }
 
-    /// Fails if the server refuses a PUT. Returns the doubt about it, if only a look tells whether
-    /// it was carried out.
+    /// Fails if the server refuses a PUT. Returns the error to report if the PUT turns out not to
+    /// be carried out, where the response leaves that open.
     pub(super) async fn stored(&self, at: &str, outcome: ChangeOutcome) -> Result<Option<Error>> {
         let reply = match outcome {
             ChangeOutcome::Done(_) => return Ok(None),
@@ -89,7 +89,7 @@ impl WebDavSession {
         Err(error)
     }
 
-    /// The signs so far that the server may have been restarted.
+    /// The number of signs so far that the server may have been restarted.
     pub(super) fn interruptions(&self) -> u64 {
         self.pool().interruptions()
     }

@@ -1,9 +1,9 @@
 //! The directories in which a server has refused a method.
 //!
-//! A server may have a method below one path and not below another. So what was learned of PROPFIND
-//! holds for one tree, and a directory of it that the other methods do not show is asked for after
-//! all. What was learned of MOVE holds for files that nothing is lost of; before one is replaced in
-//! place, its own directory has to have refused.
+//! A server may support a method below one path and not below another. So the knowledge about
+//! PROPFIND applies to one tree, and PROPFIND is still tried for a directory of it that the other
+//! methods do not show. The knowledge about MOVE applies only where no bytes can be lost: before a
+//! file is replaced in place, its own directory must have refused MOVE.
 
 use hither_core::sync::lock;
 use std::collections::HashSet;

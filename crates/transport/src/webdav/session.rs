@@ -1,5 +1,5 @@
-//! The requests that listings, uploads and changes of one tree send, and what was learned of its
-//! server.
+//! The requests that listings, uploads and changes of one tree send, and the learned capabilities
+//! of its server.
 
 use super::refusals::MethodRefusals;
 use crate::http::call::{HttpRequest, HttpResponse};
@@ -87,7 +87,7 @@ impl WebDavSession {
         if request::is_of_xrootd(&reply.headers) {
             request::check_uncut(&reply.location)?;
         }
-        // A server that redirects is not like those that it leads to.
+        // A server that redirects may behave differently from its targets.
         if reply.location.origin() != self.root.origin() {
             return Ok(reply);
         }

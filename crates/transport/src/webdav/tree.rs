@@ -1,9 +1,9 @@
 //! Trees as streams of records, from a server that offers them; [`hither_http::tree`] has the
 //! formats.
 //!
-//! A query is sent only to a server that has offered it. What comes is checked before it is passed
-//! on: paths lead nowhere else, a walk is in order and names nothing twice, and of a list each path
-//! is answered once.
+//! A query is sent only to a server that has offered it. Records are checked before they are
+//! returned: paths stay below the tree, a walk is in order and has no duplicates, and each path of
+//! a list is answered once.
 
 use super::session::WebDavSession;
 use crate::http::request;
@@ -44,11 +44,11 @@ pub(super) struct HttpTree {
     received: u64,
 }
 
-/// The paths that may come.
+/// The paths that may arrive.
 #[derive(Debug)]
 enum Expected {
     Walk(WalkOrder),
-    /// Those that have not come yet.
+    /// The paths that have not arrived yet.
     These(HashSet<String>),
 }
 
@@ -203,7 +203,7 @@ impl HttpTree {
             .with_failure(Failure::Garbled)
     }
 
-    /// Checks that a path may come.
+    /// Checks that a path may arrive.
     fn check(&mut self, path: &str, is_directory: bool) -> Result<()> {
         let known = match &mut self.expected {
             Expected::Walk(order) => {
@@ -256,7 +256,7 @@ impl HttpTree {
         TreeFile { relative, entry: directory_entry(&self.directory, entry, FileKind::File), mode }
     }
 
-    /// The error of a path that failed, as a request for it alone would have had it.
+    /// The error of a path that failed, the same as for a separate request.
     fn failed(&self, path: &str, status: u16, reason: &str) -> Error {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let name = format!("{}{path}", self.location);

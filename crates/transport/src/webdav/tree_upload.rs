@@ -1,9 +1,9 @@
 //! Uploads of many small files in one POST, to a server that offers that; [`hither_http::tree`] has
 //! the format.
 //!
-//! The results are checked before they are passed on: they are those of the files that were sent,
-//! in their order. A server that stops early answers for those that came before, also with a status
-//! that is an error.
+//! The results are checked before they are returned: they must be those of the sent files, in their
+//! order. A server that stops early returns the results of the earlier files, also with an error
+//! status.
 
 use super::session::WebDavSession;
 use super::tree::directory_entry;

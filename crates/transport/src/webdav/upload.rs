@@ -9,8 +9,8 @@
 //! - *As a stream*: one PUT that is fed block by block, in order. It waits for "100 Continue"
 //!   before the first block.
 //!
-//! The time of the file goes along as `X-OC-Mtime`, which ownCloud, Nextcloud, rclone and hither
-//! keep and others ignore: with the PUT, or with the final name of a file in pieces.
+//! The time of the file is sent as `X-OC-Mtime`, which ownCloud, Nextcloud, rclone and hither keep
+//! and others ignore: with the PUT, or, for a file in pieces, with the MOVE to its final name.
 //!
 //! A server without support for pieces may reject them (nginx: 501) or, worse, take a piece for the
 //! whole file (XrdHttp). So an unknown server is tested: only the last byte of the file is put into
@@ -18,9 +18,9 @@
 //! and moved, to test whether it can be moved. Where the server cannot move, or refuses to (403,
 //! 404), a file is put under its own name; an interrupted upload may then leave a part of it.
 //!
-//! The size on the server is compared before the file gets its name, whatever the responses said,
-//! unless the server is hither's own and says itself that it has the file. A small file of a tree
-//! that replaces nothing may get its name first: a client that writes many lists them once.
+//! The size on the server is compared before the file gets its name, whatever the responses were,
+//! unless the server is hither's own and confirms that it has the file. A small file of a tree that
+//! replaces nothing may get its name first: a client that writes many lists them once.
 
 mod feeding;
 
@@ -79,7 +79,7 @@ impl WebDavUpload {
     ) -> Result<Self> {
         let size = options.size;
         let mtime = options.modified.and_then(|modified| dav.mtime(modified));
-        // Names with control characters are refused by many servers: nothing is sent in vain.
+        // Many servers refuse names with control characters: this is checked before bytes are sent.
         let is_doubtful = path.contains(char::is_control);
         let is_refused = dav.names().moves == Some(false);
         let mut before = None;
@@ -97,7 +97,7 @@ impl WebDavUpload {
         if let Some(expected) = &options.expected {
             dav.check_version(&path, expected).await?;
         }
-        // That one directory takes no MOVE says nothing of another, in which a file may be lost.
+        // A MOVE refused in one directory proves nothing about another, where a file may be lost.
         let is_sure = dav.root.is_in_federation() || dav.unmoved.has(parent(&path));
         let is_put_in_place = is_refused && (before.is_none() || is_sure);
         let moves = dav.names().moves.filter(|moves| *moves || is_put_in_place);
@@ -143,7 +143,7 @@ impl WebDavUpload {
         self.at != self.path
     }
 
-    /// The effect of a request for `at`: nobody else knows the partial name.
+    /// The effect of a request for `at`: only this client knows the partial name.
     fn effect(&self, at: &str) -> Effect {
         if at == self.path { Effect::Change } else { Effect::Own }
     }
@@ -160,7 +160,7 @@ impl WebDavUpload {
         call.with_content(content)
     }
 
-    /// Sends all bytes at once. Returns the doubt about them, if only a look tells.
+    /// Sends all bytes at once. Returns the same as [`WebDavSession::stored`].
     async fn put_together(&self, at: &str, bytes: Bytes) -> Result<Option<Error>> {
         let put = self.put(at, RequestBody::Bytes(bytes));
         self.dav.stored(at, self.dav.change(put, at).await?).await
@@ -171,7 +171,7 @@ impl WebDavUpload {
         let put = self
             .put(&self.at, RequestBody::Bytes(bytes))
             .with("content-range", &format!("bytes {offset}-{last}/{}", self.size));
-        // No look shows a piece.
+        // Metadata cannot confirm a single piece.
         let doubt = self.dav.stored(&self.at, self.dav.change(put, &self.at).await?).await?;
         doubt.map_or(Ok(()), Err)
     }
@@ -199,7 +199,7 @@ impl WebDavUpload {
             None => false,
         };
         if !taken {
-            // It ended early, and the response says why.
+            // It ended early, and the response states the reason.
             feeding.feed = None;
             self.answered(feeding).await?;
             let what = format!("{}: the server stored only a part of the file", self.dav.root);
@@ -209,7 +209,7 @@ impl WebDavUpload {
         Ok(())
     }
 
-    /// Waits for the response to the stream. Returns the doubt about it, if only a look tells.
+    /// Waits for the response to the stream. Returns the same as [`WebDavSession::stored`].
     async fn answered(&self, feeding: &mut Feeding) -> Result<Option<Error>> {
         let Some(answer) = feeding.answer.take() else {
             return Err(Error::new(ErrorKind::Cancelled, "the upload failed earlier"));
@@ -220,8 +220,8 @@ impl WebDavUpload {
         self.dav.stored(&self.at, outcome).await
     }
 
-    /// Sends everything, except for the final name. Returns false if nothing has shown yet that the
-    /// server has all of it.
+    /// Sends everything, except for the final name. Returns false if it is not confirmed yet that
+    /// the server has all of it.
     async fn deliver(&self) -> Result<bool> {
         let missing = |seen: u64| {
             let what = format!("{}: {seen} of {} bytes were written", self.path, self.size);
@@ -261,8 +261,8 @@ impl WebDavUpload {
         if self.is_what_was_sent(&seen).await? { Ok(true) } else { Err(doubt) }
     }
 
-    /// Returns true if the server has what was sent, by its checksum where it tells one or the
-    /// bytes are still here, else because the file is not the one that was there before.
+    /// Returns true if the server has the sent bytes: by its checksum where it states one or the
+    /// bytes are still here, else because the file is not the one from before the request.
     async fn is_what_was_sent(&self, seen: &DirEntry) -> Result<bool> {
         if let UploadMethod::Together(buffer) = &self.method
             && !self.dav.root.is_in_federation()
@@ -285,7 +285,7 @@ impl WebDavUpload {
         read_back(&*source, 0..self.size, algorithm, &policy).await
     }
 
-    /// The file as it is to be until it has its name.
+    /// The expected file until it has its name.
     fn file(&self) -> DirEntry {
         DirEntry::new(&self.at, FileKind::File, self.size)
     }
@@ -397,9 +397,9 @@ impl WebDavUpload {
         self.remove_damaged(self.before.as_ref()).await
     }
 
-    /// Removes a file that has its final name, its size, and other bytes than were sent: the next
-    /// job would take it for equal. Another size shows by itself, and may be of another client. The
-    /// file that was there `before` stays: the server may not have done what it confirmed.
+    /// Removes a file that has its final name, its size, and wrong bytes: the next job would take
+    /// it for equal. One of another size stays: the next job sees it, or it is another client's. So
+    /// does the file from `before`: a confirmed PUT may not have been carried out.
     async fn remove_damaged(&self, before: Option<&DirEntry>) -> Result<()> {
         let seen = listing::stat(&self.dav, &self.path).await?;
         let is_new = before.is_none_or(|old| is_same_version(old, &seen) == Some(false));
@@ -460,7 +460,7 @@ impl Upload for WebDavUpload {
     }
 
     fn interruptions(&self) -> u64 {
-        // The others have not confirmed anything yet.
+        // Other responses have not confirmed anything yet.
         if matches!(self.method, UploadMethod::Pieces) { self.dav.interruptions() } else { 0 }
     }
 

@@ -11,12 +11,11 @@
 //! are delivered.
 //!
 //! **Timeouts.** A server may explain why it is silent (`waitresp`), for ten minutes at most.
-//! Otherwise, after
-//! [`TransportConfig::first_byte_timeout`], or in the middle of responses after
+//! Otherwise, after [`TransportConfig::first_byte_timeout`], or in the middle of responses after
 //! [`TransportConfig::no_progress_timeout`], the connection counts as dead, and all its jobs fail.
-//! Only what requests can use counts ([`Session::progress`]): a server can send messages and frames
-//! without data for ever. A job may have to wait for what is sent to others, but not longer than a
-//! response may be announced for: then it fails alone.
+//! Only bytes that requests can use count as progress ([`Session::progress`]): a server can send
+//! messages and frames without data for ever. A job may have to wait while data for others are
+//! sent, but not longer than the maximum time for an announced response: then only this job fails.
 //!
 //! [`TransportConfig::first_byte_timeout`]: crate::TransportConfig::first_byte_timeout
 //! [`TransportConfig::no_progress_timeout`]: crate::TransportConfig::no_progress_timeout
@@ -48,14 +47,14 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tracing::debug;
 
-/// The maximum size of a read from a connection, and that of the first. Small reads show how the
-/// bytes are spaced, which tells the bandwidth; large ones are cheaper.
+/// The maximum size of a read from a connection, and that of the first. Small reads show the
+/// spacing of bytes, which gives the bandwidth; large ones are cheaper.
 const READ_BYTES: usize = 256 * 1024;
 const FIRST_READ_BYTES: usize = 4 * 1024;
 
 /// The end of a session.
 pub(super) enum SessionEnd {
-    /// Nobody uses it any more.
+    /// No handle to it is left.
     Unused,
     /// The server differs from the prediction. It has this profile, and these jobs have to be done
     /// on another connection. Nothing of them was delivered.
@@ -207,7 +206,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
         self.meter.counters()
     }
 
-    /// Runs until nobody uses the session any more, or it fails.
+    /// Runs until no handle to the session is left, or it fails.
     pub(super) async fn run(mut self) -> SessionEnd {
         // Waiting commands go into the first round trip.
         std::mem::take(&mut self.first).into_iter().for_each(|command| self.take(command));
@@ -384,8 +383,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
                 end => end,
             },
             error => {
-                // An invalid message of a server that speaks the protocol may have been damaged on
-                // its way.
+                // An invalid message of a server that speaks the protocol may have been damaged in
+                // transit.
                 let failure = match error {
                     SessionError::Wire(_) | SessionError::Unasked { .. } if self.met => {
                         Some(Failure::Garbled)

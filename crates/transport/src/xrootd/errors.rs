@@ -93,7 +93,7 @@ mod tests {
     use hither_core::error::{Effect, Retry};
     use std::time::Duration;
 
-    /// Codes whose meaning is that nothing was done, and none will be.
+    /// Codes that mean that the server has not carried out the request, and will not.
     const FINAL: [u32; 16] = [
         3000, 3001, 3009, 3010, 3011, 3013, 3015, 3016, 3018, 3021, 3025, 3026, 3027, 3028, 3030,
         3031,

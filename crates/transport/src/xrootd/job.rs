@@ -106,7 +106,7 @@ impl Operation {
                 | wire::Request::MakeDirectory { .. },
             )
             | Self::Sync(_) => Effect::Change,
-            // A second request would find the file that the first one has made.
+            // A repeated request would find the file that the first one has made.
             Self::Open(name) if name.request.options & open::NEW != 0 => Effect::Change,
             Self::Request(_) | Self::List(..) => Effect::Read,
             Self::Open(_) | Self::Write(..) | Self::Close(_) => Effect::Own,
@@ -146,6 +146,6 @@ pub(super) enum SessionCommand {
     Open(Arc<SharedFile>),
     /// Cancels a job.
     Cancel(u64),
-    /// Closes a file that nobody uses any more.
+    /// Closes a file that is no longer used.
     Close(u64),
 }

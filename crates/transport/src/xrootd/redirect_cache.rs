@@ -1,14 +1,14 @@
 //! The redirects of a manager, remembered by directory.
 //!
 //! A manager has no files itself, but redirects to a data server that has them. This takes one more
-//! round trip for each file, and files of one directory mostly lie together. So a redirect is
-//! remembered for the directory of its file, and the next file of that directory is requested from
-//! the same data server: if it is there, the manager is not asked at all.
+//! round trip for each file, and files of one directory are usually on one data server. So a
+//! redirect is remembered for the directory of its file, and the next file of that directory is
+//! requested from the same data server: if it is there, the manager is not asked at all.
 //!
 //! This is a guess, and if it is wrong, `xrootd/source.rs` asks the manager. Where the files of a
-//! directory lie on many servers, most guesses fail and cost what they should save: after
-//! [`MAX_MISSES`] failures in a row there are no more guesses, until the manager has redirected to
-//! the same server again as often.
+//! directory are on many servers, most guesses fail and cost the round trips that they should save:
+//! after [`MAX_MISSES`] failures in a row there are no more guesses, until the manager has
+//! redirected to the same server again as often.
 //!
 //! Only a redirect that consists of an address is remembered. Other content, such as an
 //! authorisation for the file or words for the login, is for this client, this file, and this

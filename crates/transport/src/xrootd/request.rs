@@ -60,8 +60,8 @@ pub(super) async fn ask_in(
     PendingJob::new(Arc::clone(lease), id).end(answer).await
 }
 
-/// Sends a request in the least busy session with `place`. A server that refuses connections is
-/// waited for.
+/// Sends a request in the least busy session with `place`. Waits for a server that refuses
+/// connections.
 async fn ask_at(
     network: &Network,
     place: &XrootdTarget,
@@ -87,8 +87,9 @@ pub(super) struct Asked {
 }
 
 /// Sends the operation that `make` creates for the path at `location`, and follows redirects.
-/// `action` is the permission that it needs. What fails is repeated where that may help, but for a
-/// change that may have been carried out, and a listing of which entries may have arrived.
+/// `action` is the permission that it needs. Failed requests are repeated where that may help,
+/// except for a change that may have been carried out, and a listing of which entries may have
+/// arrived.
 ///
 /// # Errors
 ///
@@ -110,13 +111,13 @@ pub(super) async fn ask(
     let policy = network.config().retry_policy();
     let asked = retry::run(&policy, &MonotonicClock::start(), attempt).await;
     asked.map_err(|error| match error.retry() {
-        // It was waited for.
+        // The wait has taken place already.
         Retry::Busy { .. } => error.with_failure(Failure::OneServer),
         _ => error,
     })
 }
 
-/// Sends the operation, and follows redirects. With an error comes the operation, if it was sent.
+/// Sends the operation, and follows redirects. An error contains the operation, if it was sent.
 async fn ask_once(
     network: &Network,
     location: &Location,

@@ -61,7 +61,7 @@ struct SessionPoolState {
     link: LinkEstimate,
     remembered: Endpoint,
     profile: ServerProfile,
-    /// A guess about the login was wrong, so nothing is sent ahead any more.
+    /// A guess about the login was wrong, so no requests are sent ahead any more.
     careful: bool,
     /// The URL is unencrypted, but the server requires TLS.
     wants_tls: bool,
@@ -278,7 +278,7 @@ impl SessionPool {
         state.wants_tls = true;
     }
 
-    /// Returns whether the server is known to have the bytes of files itself, and not to redirect.
+    /// Returns whether the server is known to serve files itself, without redirects.
     pub(super) fn serves_files(&self) -> bool {
         let state = self.state();
         state.profile.proven && !state.profile.is_manager()
@@ -294,7 +294,7 @@ impl SessionPool {
         self.shared.max_connections(self.state().refused_above)
     }
 
-    /// The maximum number of small requests under way that leaves each session its share.
+    /// The maximum number of small requests in flight that leaves each session its share.
     pub(super) fn max_small_requests(&self) -> usize {
         self.most() * SHARED_JOBS
     }
@@ -437,7 +437,8 @@ impl SessionPool {
         if error.is_some() && !state.all.is_empty() {
             state.refused_above = state.all.len();
         } else if error.is_some_and(Error::is_refused_connection) {
-            // The server is down. It refused before because of that, and not as one too many.
+            // The server is down. Its earlier refusal had this reason, and was not a connection
+            // limit.
             state.refused_above = 0;
         }
         state.speculated &= !state.all.is_empty();

@@ -38,7 +38,7 @@ use tracing::{Instrument, debug, debug_span};
 const RANGE_COST_BYTES: u64 = 32;
 
 /// Minimum number of sessions to open before the first read of a remembered file. Fewer gain
-/// nothing: one session carries many requests side by side, and each other one costs a login.
+/// nothing: one session carries many concurrent requests, and each further session costs a login.
 const MIN_WARM_SESSIONS: usize = 8;
 
 /// A file behind an XRootD server.
@@ -48,7 +48,7 @@ pub struct XrootdSource {
     clock: MonotonicClock,
     targets: TargetMemory<FileTarget>,
     announced: AtomicBool,
-    /// Connections that the requests under way want, from before the name of the file was known.
+    /// The number of connections that callers asked for before the name of the file was known.
     wanted: AtomicUsize,
 }
 
@@ -178,7 +178,7 @@ impl XrootdSource {
         }
     }
 
-    /// Sends a request to `place`. If `waits`, a server that refuses connections is waited for.
+    /// Sends a request to `place`. If `waits`, waits for a server that refuses connections.
     async fn fetch_at(
         &self,
         place: &XrootdTarget,

@@ -1,7 +1,7 @@
 //! Files on tape behind XRootD servers: requests to stage them, their progress, and their end.
 //!
-//! A server with a plug-in for it tells the progress of a request as JSON (`kXR_QPrep`). All others
-//! tell of each file whether it is offline, in its status.
+//! A server with a plug-in for it reports the progress of a request as JSON (`kXR_QPrep`). All
+//! others report for each file whether it is offline, in its status.
 
 use crate::http::tape::FileLocality;
 use crate::xrootd::path_ops::XrootdPath;
@@ -14,7 +14,7 @@ use hither_xrd::wire::{self, PrepareRequest, Request, prepare, query_kind};
 use serde::Deserialize;
 use std::collections::HashMap;
 
-/// Files whose status is asked for at the same time.
+/// Files whose status is requested concurrently.
 const AT_ONCE: usize = 32;
 
 #[derive(Deserialize)]
@@ -36,7 +36,7 @@ impl XrootdPath {
     ///
     /// # Errors
     ///
-    /// The errors of connections. A file that cannot be looked at has failed.
+    /// The errors of connections. A file whose status cannot be read has failed.
     pub async fn staging_progress(
         &self,
         request: &str,
@@ -52,8 +52,8 @@ impl XrootdPath {
         Ok(states.buffered(AT_ONCE).collect().await)
     }
 
-    /// Where this file and others of the server are. Whether a file on disk is on tape as well,
-    /// servers tell by the flag of a backup.
+    /// The locality of this file and others of the server. Servers report by the backup flag that a
+    /// file on disk is on tape as well.
     pub async fn localities(&self, further: &[String]) -> Vec<FileLocality> {
         let found =
             stream::iter(self.with(further)).map(|path| async move { path.locality().await });
@@ -99,7 +99,7 @@ impl XrootdPath {
         self.ask_here(Action::Read, question).await.map(drop)
     }
 
-    /// The states that a server with a plug-in tells; none from others.
+    /// The states that a server with a plug-in reports; none from others.
     async fn asked_progress(
         &self,
         request: &str,

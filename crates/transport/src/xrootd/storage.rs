@@ -1,15 +1,15 @@
 //! An XRootD server as a storage.
 //!
 //! **Names** are literal, but `?` begins the opaque information, so no name can contain it. Servers
-//! replace anything when they rename, and give few reasons why something cannot be removed. So
-//! where a response can have two reasons, the name is looked up before or after it; another client
-//! may act in between.
+//! replace anything when they rename, and give few reasons for a failed removal. So where a
+//! response can have two reasons, the metadata of the name are requested before or after it;
+//! another client may act in between.
 //!
 //! **Writing.** A file is written under a temporary name in the same directory, and renamed when it
 //! is complete and closed (`storage/write_sessions.rs`). Servers create missing directories with a
 //! file, so its directory is looked up before; once, as long as this storage does not remove it. In
 //! a known directory a small file takes three round trips: it is created, written and closed, and
-//! renamed; looking up the target takes place beside the first two.
+//! renamed; the target is looked up concurrently with the first two.
 
 mod removal;
 mod third_party;
@@ -48,7 +48,7 @@ use tokio::sync::mpsc::unbounded_channel;
 
 /// The permissions of a new directory, before the server's umask.
 const DIRECTORY_MODE: u16 = 0o755;
-/// The maximum number of remembered directories. At more, all are forgotten.
+/// The maximum number of remembered directories. Beyond it, all are forgotten.
 const MAX_DIRECTORIES: usize = 4096;
 
 /// A tree of files behind an XRootD server.
@@ -184,7 +184,8 @@ impl XrootdStorage {
         Ok(())
     }
 
-    /// Carries out a change that `look` sees, if the response does not tell ([`carry_out`]).
+    /// Carries out a change; `look` shows its result if the response leaves it open
+    /// ([`carry_out`]).
     async fn change<S, L>(
         &self,
         send: impl Fn() -> S + Send + Sync,
@@ -367,7 +368,7 @@ impl Storage for XrootdStorage {
             let start = XrootdUpload::start(self.clone(), path.to_owned(), options.clone());
             let (checked, started) = futures_util::future::join(check, start).await;
             if let (Err(_), Ok(upload)) = (&checked, &started) {
-                // The reason why it may not be written is the error to tell.
+                // The reason why it may not be written is the error to report.
                 let _gone = upload.discard().await;
             }
             checked.and(started)?

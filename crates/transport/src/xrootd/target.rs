@@ -50,8 +50,8 @@ impl XrootdTarget {
         Self::at(self.named.clone(), self.words.clone(), network)
     }
 
-    /// The same target without TLS, if TLS was used because the server required it, and it supports
-    /// TLS no more.
+    /// The same target without TLS, if TLS was used because the server required it, and the server
+    /// no longer supports TLS.
     pub(super) fn without_tls(&self, error: &Error, network: &Network) -> Option<Self> {
         if self.named.is_tls() || !self.location.is_tls() || !errors::lacks_tls(error) {
             return None;
@@ -127,7 +127,7 @@ impl XrootdTarget {
             && credential.renew(location, config).await
     }
 
-    /// The error, with the credential that was used, if the server rejected `action` because of it.
+    /// The error, with the used credential, if the server rejected `action` because of it.
     pub(super) fn explained(&self, network: &Network, action: Action, error: Error) -> Error {
         let status = match error.kind() {
             ErrorKind::Unauthenticated => 401,

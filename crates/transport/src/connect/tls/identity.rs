@@ -13,7 +13,7 @@ pub struct Identity {
 
 impl Identity {
     /// A `chain` that begins with the client's own certificate, or proxy certificate (RFC 3820),
-    /// each followed by its issuer's. It is sent as it is.
+    /// each followed by its issuer's. It is sent unchanged.
     ///
     /// # Errors
     ///

@@ -8,9 +8,9 @@ use rustls::pki_types::CertificateDer;
 /// The certificates that are trusted.
 #[derive(Debug)]
 pub(crate) struct TrustedRoots {
-    /// Those that can sign others.
+    /// The certificates that can sign others.
     pub(crate) authorities: RootCertStore,
-    /// All of them: a server may present one of them itself.
+    /// All certificates: a server may present one of them itself.
     pub(crate) certificates: Vec<CertificateDer<'static>>,
 }
 

@@ -1,7 +1,8 @@
 //! Verification of server certificates, with errors that name what the certificates contain.
 //!
-//! A server may also present a trusted certificate itself, although it is an authority's or its
-//! issuer is unknown: a user has named that very certificate. It counts for its names and dates.
+//! A server may also present a trusted certificate itself, although it is that of an authority or
+//! its issuer is unknown, because the user has named exactly this certificate. Its names and dates
+//! are still checked.
 
 use crate::connect::tls::roots::TrustedRoots;
 use crate::connect::tls::{Provider, TlsConfig, roots};
@@ -76,7 +77,7 @@ impl fmt::Display for CertificateRejection {
 
 impl std::error::Error for CertificateRejection {}
 
-/// Checks the signatures of a server, and its certificate unless everybody is trusted.
+/// Checks the signatures of a server, and its certificate unless every certificate is accepted.
 #[derive(Debug)]
 struct Verifier {
     /// None if every certificate is accepted.

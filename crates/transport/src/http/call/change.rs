@@ -1,15 +1,15 @@
-//! Changes at HTTP servers, and when they are believed.
+//! Changes at HTTP servers: how a client knows that one was carried out, and when it is sent again.
 //!
-//! A change (PUT, MOVE, COPY, DELETE, MKCOL) is believed when it was seen. The server's own word is
-//! enough where only it can have said it: the status that the method has for success, from the URL
-//! that was asked, without a page of HTML. Everything else that is no refusal may have been written
-//! by a login page, a proxy or a portal, or says that the request was accepted and not that it was
-//! carried out (202). The same holds where the response was lost: the request may have been carried
-//! out. Then only a look at the server tells, and nothing is repeated before it.
+//! A response confirms a change (PUT, MOVE, COPY, DELETE, MKCOL) if only the server itself can have
+//! sent it: with the method's own status for success, from the requested URL, without an HTML page.
+//! Any other success may come from a login page, a proxy or a portal, or mean that the request was
+//! accepted but not yet carried out (202). Where the response was lost, the request may have been
+//! carried out as well. In both cases the client checks the state at the server (a *look*), and
+//! repeats nothing before that.
 //!
-//! [`outcome`] decides that for all methods, [`Seen`] says what a look has shown, and [`carry_out`]
-//! is the loop of both. A change is sent again only if its response was lost and the look shows
-//! that it was not carried out.
+//! [`outcome`] classifies responses for all methods, [`Seen`] is the result of a look, and
+//! [`carry_out`] is the loop of both. A change is sent again only if its response was lost and the
+//! look shows that it was not carried out.
 
 use crate::context::MonotonicClock;
 use crate::http::call::{HttpRequest, HttpResponse};
@@ -25,20 +25,21 @@ use hither_core::storage::{DirEntry, FileKind, is_same_version};
 use hither_http::propfind;
 use http::{HeaderMap, Method, StatusCode, header};
 
-/// The body with which XrdHttp before 5.6 says by 200 that it has carried out a PUT or a DELETE
+/// The body of the 200 with which XrdHttp before 5.6 confirms a PUT or a DELETE
 /// (`XrdHttpReq::PostProcessHTTPReq`).
 const XRDHTTP_DONE: &[u8] = b":-)";
 /// Bytes of a page in which its title is looked for.
 const MAX_TITLE_BYTES: usize = 1024;
 
-/// The outcome of a change, as far as the response tells.
+/// The outcome of a change, by its response.
 #[derive(Debug)]
 pub enum ChangeOutcome<T = HttpResponse> {
-    /// The server has carried it out, and says so itself.
+    /// The server has confirmed it.
     Done(T),
     /// The server refuses it.
     Refused(T),
-    /// It may have been carried out: only a look at the server tells. The error if it was not.
+    /// It may have been carried out: a look at the server has to decide. Contains the error for a
+    /// change that was not carried out.
     Unseen(Error),
 }
 
@@ -121,8 +122,8 @@ fn doubt(method: &str, asked: &Location, reply: &HttpResponse) -> Error {
     Error::new(ErrorKind::Protocol, what)
 }
 
-/// The error of a change that only a look at the server shows, where another protocol than WebDAV
-/// says whether a success is the one that it has for this change (`is_own`).
+/// The error of a change that needs a look at the server, where a protocol other than WebDAV
+/// decides whether a success is its own for this change (`is_own`).
 #[cfg(feature = "s3")]
 pub(crate) fn strange(asked: &Location, reply: &HttpResponse, is_own: bool) -> Option<Error> {
     let is_change = reply.effect == Effect::Change && reply.status.is_success();
@@ -138,13 +139,13 @@ pub(crate) enum Seen {
     Done,
     /// It was not carried out.
     Undone,
-    /// The look does not tell.
+    /// The look leaves it open.
     Unclear,
 }
 
 impl Seen {
-    /// After the removal of `before`: the entry of its name `now`. What another client has made
-    /// since is not what was to be removed.
+    /// After the removal of `before`: the entry of its name `now`. An entry that another client has
+    /// made since is not the removed one.
     pub(crate) fn removed(before: &DirEntry, now: Option<&DirEntry>) -> Self {
         match now.map(|now| is_same_version(before, now)) {
             None | Some(Some(false)) => Self::Done,
@@ -221,9 +222,9 @@ pub(crate) fn sizes_differ(one: &DirEntry, other: &DirEntry) -> bool {
     one.size.zip(other.size).is_some_and(|(one, other)| one != other)
 }
 
-/// Carries out a change: sends it, looks at the server where the response does not tell, and sends
-/// it again where the response was lost and the change was not carried out. Returns the response
-/// of a server that refuses it.
+/// Carries out a change: sends it, looks at the server where the response leaves it open, and sends
+/// it again where the response was lost and the change was not carried out. Returns the response of
+/// a server that refuses it.
 ///
 /// # Errors
 ///
@@ -257,8 +258,8 @@ where
     retry::run(policy, &MonotonicClock::start(), attempt).await
 }
 
-/// Returns true if `status` is the one by which a server says that it has carried out `method`
-/// (RFC 9110 sections 9.3.4 and 9.3.5, RFC 4918 sections 9.3.1, 9.8.5 and 9.9.4).
+/// Returns true if `status` is the one with which a server confirms `method` (RFC 9110 sections
+/// 9.3.4 and 9.3.5, RFC 4918 sections 9.3.1, 9.8.5 and 9.9.4).
 fn is_success_of(method: &Method, status: StatusCode) -> bool {
     match method.as_str() {
         "PUT" | "MOVE" | "COPY" => matches!(status.as_u16(), 201 | 204),

@@ -29,8 +29,8 @@ pub struct HttpRequest {
     pub max_reply_bytes: usize,
     /// The caller decides when a request that a busy server refuses is sent again.
     pub(crate) is_paced: bool,
-    /// The request is of no use while the server is down: one that refuses connections is not
-    /// waited for.
+    /// The request is useless while the server is down: it fails at once if connections are
+    /// refused.
     pub(crate) failover: bool,
     /// Gets the body of a successful response as it arrives, too.
     pub(crate) arriving: Option<UnboundedSender<Bytes>>,
@@ -112,8 +112,8 @@ impl HttpRequest {
         !self.is_paced && !self.failover && self.content.is_whole()
     }
 
-    /// Returns true if it is sent once, because of what was sent or received, or since another
-    /// server can be asked.
+    /// Returns true if it is sent only once, because bytes were sent or received, or because
+    /// another server can be used.
     pub(super) fn is_sent_once(&self) -> bool {
         let is_seen = self.arriving.is_some() || self.watcher.is_some();
         is_seen || self.failover || !self.content.is_whole()
@@ -145,6 +145,6 @@ pub struct HttpResponse {
     pub refusal: Option<Error>,
     /// The effect of the request.
     pub effect: Effect,
-    /// The server was busy, and was asked again for as long as that is done.
+    /// The server stayed busy until the retries ended.
     pub has_waited: bool,
 }

@@ -83,7 +83,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Reads a body to its end, and hands each chunk to `take`.
+    /// Reads a body to its end, and passes each chunk to `take`.
     pub(super) async fn read_body(
         &self,
         mut body: Incoming,
@@ -149,8 +149,8 @@ impl Exchange<'_> {
             let settled = ExchangeResult { reusable: true, ..ExchangeResult::failed(error) };
             return settled.with(RangeBehavior::Short(delivery.received_bytes()));
         }
-        // A whole file says nothing about ranges: a server with single ranges only would have sent
-        // the same.
+        // A whole file proves nothing about ranges: a server with single ranges only would have
+        // sent the same.
         let whole = range.start == 0 && delivery.size == Some(range.end);
         let finding = match asked {
             1 => Some(RangeBehavior::Ranges),

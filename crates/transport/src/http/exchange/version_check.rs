@@ -1,4 +1,4 @@
-//! Comparison of a response with the version that is read.
+//! The check that a response is of the version that is read.
 
 use crate::http::exchange::{Exchange, is_weak};
 use hither_core::error::{Error, ErrorKind, Result};
@@ -40,8 +40,8 @@ impl Exchange<'_> {
         ))
     }
 
-    /// The date of last modification of a response, if it differs from that of the first one: of a
-    /// response that lacks the entity tag it shows that the version is another one.
+    /// The date of last modification of a response, if it differs from that of the first one. It
+    /// shows another version where a response lacks the entity tag.
     fn other_date<'h>(&self, head: &'h http::response::Parts) -> Option<&'h str> {
         let seen = head.headers.get(header::LAST_MODIFIED)?.to_str().ok()?;
         self.request.version.modified().is_some_and(|first| first != seen).then_some(seen)

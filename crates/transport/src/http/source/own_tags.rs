@@ -1,10 +1,10 @@
 //! Entity tags that name a machine and not a version of the file.
 //!
-//! Several machines behind one name may each have entity tags of their own for the same file, by
-//! the number of its inode for example. A request that is bound to the tag of one of them then
-//! fails at another one as if the file had changed. A file that was replaced does not get its old
-//! tag back: if a server tells that tag again after another one, both with one size and one date of
-//! last change, its tags are not used any more, and date and size tell versions apart.
+//! Several machines behind one name may each have entity tags of their own for the same file, for
+//! example from its inode number. A request that is bound to the tag of one machine then fails at
+//! another as if the file had changed. A replaced file does not get its old tag back: if a server
+//! sends that tag again after another one, both with the same size and date of last change, its
+//! tags are not used any more, and versions are distinguished by date and size.
 
 use super::targets::{HttpTarget, HttpTargets};
 use crate::http::request;
@@ -21,7 +21,7 @@ const MAX_LOOKS: usize = 8;
 /// The evidence of one file about the tags of its server.
 #[derive(Debug, Default)]
 pub(super) struct OwnTags {
-    /// The validator of the first response.
+    /// The validator in the first response.
     first: OnceLock<String>,
     /// Set once a response had another tag; `None` if that was another version of the file.
     dated: OnceCell<Option<DatedTag>>,
@@ -48,9 +48,9 @@ impl OwnTags {
         Some(dated.map_or(validator, |dated| &dated.date).to_owned())
     }
 
-    /// Returns true if the response to a request seems to be of another version, and a look shows
-    /// that the server's tags do not name versions: the request may succeed without them. Returns
-    /// false if that was known when it was sent.
+    /// Returns true if the response to a request seems to be of another version, but HEAD requests
+    /// show that the server's tags do not name versions: the request may succeed without them.
+    /// Returns false if that was known when it was sent.
     pub(super) async fn are_shown(
         &self,
         targets: &HttpTargets,
@@ -82,7 +82,7 @@ fn bound(request: &Request) -> Option<&str> {
     request.validator.as_deref().or_else(|| request.version.validator())
 }
 
-/// The date of the version that has this tag, if the server tells another tag for it, too.
+/// The date of the version that has this tag, if the server sends another tag for it, too.
 async fn look_for_date(
     targets: &HttpTargets,
     target: &HttpTarget,
@@ -109,7 +109,7 @@ async fn look_for_date(
             has_other = true
         }
         if has_tag && has_other {
-            // Shown without being asked for: it is an assumption.
+            // Logged as a warning, because it is an assumption.
             warn!(
                 target: "hither_wait",
                 "{location}: the server has several entity tags for one version: what agrees in \

@@ -2,9 +2,10 @@
 //!
 //! The first request for a file asks for its head and its tail at once, the tail by suffix
 //! (`bytes=0-511,-8000`). Not every server supports that: some know no suffix, some send one range
-//! at a time. What is missing is then requested in another way, as soon as a response has shown
-//! which: by position, once any response has reported the size, if need be that to a HEAD; in two
-//! parallel requests, where one cannot hold both. What arrived is not requested again.
+//! at a time. The missing ranges are then requested in another way, as soon as a response has shown
+//! which one works: by position, once any response (if necessary to a HEAD) has reported the size;
+//! in two parallel requests, where one cannot hold both. Bytes that arrived are not requested
+//! again.
 
 use super::HttpSource;
 use super::targets::HttpTarget;
@@ -21,8 +22,8 @@ use hither_core::sync::lock;
 use hither_core::{Part, PartSink, Plan, PlanConfig, Request, ResponseMeta, range};
 use std::sync::{Arc, Mutex};
 
-/// The maximum number of responses, without redirects. Each teaches something until then: no
-/// suffix, one range only, no range, and a length that is halved until it works, which parallel
+/// The maximum number of responses, without redirects. Until then each shows something new: no
+/// suffix, one range only, no range, or a length that is halved until it works, which parallel
 /// requests may delay.
 const MAX_ROUNDS: usize = 32;
 
@@ -136,7 +137,7 @@ impl Tail {
         let server = target.pool.server();
         let limits = source.limits_at(target);
         let Request { ranges, tail, .. } = &self.left;
-        // No range is sent, and the length of the response tells where the tail begins.
+        // No range is sent, and the length of the response shows where the tail begins.
         let whole = server.ranges() == RangeSupport::Whole || source.has_whole_file();
         // A suffix cannot be split: one that is longer than the server sends at a time needs the
         // size first.

@@ -155,8 +155,8 @@ impl HttpTargets {
         location == self.first() || location.is_at_director()
     }
 
-    /// A connection for a request. A server that refuses connections is waited for, unless another
-    /// one can be asked: another replica, or the server that redirected to this one.
+    /// A connection for a request. Waits for a server that refuses connections, unless another one
+    /// can be used: another replica, or the server that redirected to this one.
     pub(super) async fn connection(
         &self,
         target: &HttpTarget,

@@ -32,7 +32,7 @@ struct NamespaceRoute {
     until: Instant,
 }
 
-/// The circumstances of an answer beside the namespace: federation, method and query.
+/// The key of an answer besides the namespace: federation, method and query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct RouteKey {
     federation: String,

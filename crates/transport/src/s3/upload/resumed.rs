@@ -17,8 +17,8 @@ use tracing::debug;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Unavailable`] and [`ErrorKind::Timeout`]: nothing is known of the parts, which are
-/// kept for another attempt.
+/// [`ErrorKind::Unavailable`] and [`ErrorKind::Timeout`]: the state of the parts is unknown, and
+/// they are kept for another attempt.
 pub(super) async fn resumed(
     s3: &S3Storage,
     path: &str,
@@ -30,8 +30,8 @@ pub(super) async fn resumed(
     let Some(method) = method else { return Ok(None) };
     let UploadMethod::Parts { id, part_bytes, done } = &method else { return Ok(None) };
     let told = match s3.parts(path, key, id).await {
-        // Who may upload may not always list. The store compares the tags of all parts when the
-        // upload is completed.
+        // A user who may upload may not always list. The store compares the tags of all parts when
+        // the upload is completed.
         Err(error) if matches!(error.kind(), PermissionDenied | Unauthenticated) => {
             return Ok(Some(method));
         }
@@ -52,7 +52,7 @@ pub(super) async fn resumed(
         return Ok(Some(method));
     }
     debug!(path, ?told, "an upload cannot be continued");
-    // Its parts would be kept, and paid for.
+    // Its parts would stay in the store, and cost money.
     drop(s3.store.abort_multipart(key, id).await);
     Ok(None)
 }

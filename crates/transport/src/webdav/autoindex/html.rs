@@ -17,7 +17,7 @@ pub(super) struct Link {
     pub(super) is_next: bool,
 }
 
-/// The longest text of a link that is looked at, in characters.
+/// The longest text of a link that is read, in characters.
 const MAX_TEXT_CHARS: usize = 200;
 /// The longest name of an entity, in bytes.
 const MAX_ENTITY_BYTES: usize = 10;

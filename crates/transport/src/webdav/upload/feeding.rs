@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 /// A PUT that is being fed.
 #[derive(Debug, Default)]
 pub(super) struct Feeding {
-    /// Bytes that were handed on.
+    /// Bytes that were passed to the request.
     pub(super) fed: u64,
     pub(super) feed: Option<mpsc::Sender<Bytes>>,
     pub(super) answer: Option<JoinHandle<Result<ChangeOutcome>>>,

@@ -18,8 +18,9 @@ use tracing::debug;
 
 /// The maximum single wait that a server may request.
 const MAX_SECONDS: u32 = 3600;
-/// The maximum time for a response that the server announces, however often it does. Files that are
-/// being staged are waited for as long by default ([`hither_core::RetryPolicy::staging_timeout`]).
+/// The maximum time for a response that the server announces, however often it does. It is also the
+/// default limit of the wait for files that are being staged
+/// ([`hither_core::RetryPolicy::staging_timeout`]).
 const MAX_DEFERRED: Duration = Duration::from_secs(600);
 /// The same for the end of a third-party copy, whose caller watches that the file grows.
 const MAX_DEFERRED_COPY: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -62,7 +63,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
                     && let Operation::List(_, receiver) = &asking.ask.what
                 {
                     asking.progressed = Instant::now();
-                    // Whoever has gone cancels the job.
+                    // A receiver that was dropped cancels the job.
                     drop(receiver.send(entries));
                 }
             }
@@ -179,7 +180,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         }
     }
 
-    /// The error of a failed request. An invalid response may have been damaged on its way.
+    /// The error of a failed request. An invalid response may have been damaged in transit.
     fn failure(&self, shown: &str, failure: RequestError) -> Error {
         let nonsense = matches!(failure, RequestError::Wire(_));
         let error = errors::failed(shown, failure);
@@ -254,16 +255,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         self.exhausted.push((request_id, error));
     }
 
-    /// The time at which a job fails that got nothing of its own, whatever came for others.
+    /// The time at which a job fails that received nothing of its own, whatever others received.
     pub(super) fn starved_at(&self, job: &RunningJob) -> Instant {
-        // What is written has to be sent first.
+        // Written bytes have to be sent first.
         let writes = matches!(job, RunningJob::Ask(asking) if asking.ask.what.name().is_some());
         let sent = if writes { self.sent_bytes } else { job.progressed() };
         let since = job.progressed().max(sent);
         since + max_deferred(Some(job)) + self.config.first_byte_timeout
     }
 
-    /// Fails the jobs that got nothing of their own for too long, and the opens that they wait for.
+    /// Fails the jobs that received nothing of their own for too long, and the opens that they wait
+    /// for.
     pub(super) fn give_up_starved(&mut self, now: Instant) {
         let starved = self.jobs.iter().filter(|(_, job)| self.starved_at(job) <= now);
         let starved: Vec<u64> = starved.map(|(id, _)| *id).collect();

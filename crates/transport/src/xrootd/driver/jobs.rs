@@ -355,7 +355,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         }
     }
 
-    /// Records that something of the response to a job has come.
+    /// Records that a part of the response to a job has arrived.
     pub(super) fn answered(&mut self, id: u64) {
         if let Some(job) = self.jobs.get_mut(&id) {
             job.note_progress();

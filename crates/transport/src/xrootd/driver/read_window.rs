@@ -1,10 +1,10 @@
 //! The part of a long range that is requested ahead of the bytes that have arrived.
 //!
-//! The protocol cannot take back a request: a server sends all of a range that nobody wants any
-//! more, and a session that was to take over half of a slow piece of a copy would first have to
+//! The protocol cannot cancel a request: a server sends all of a range after its read was
+//! cancelled, and a session that takes over half of a slow piece of a copy would first have to
 //! receive the rest of its own. So a long range is requested in pieces, as many as the session
-//! brings in two round trips: what is under way fills the path, also while the sender's window
-//! still doubles, and a cancelled read leaves little behind.
+//! transfers in two round trips: the requests in flight fill the path, also while the sender's
+//! window still doubles, and little is left to receive after a cancelled read.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use tokio::time::Instant;
 
 /// The size of one request in bytes.
 const PIECE_BYTES: u64 = 128 * 1024;
-/// The size on a path shorter than [`SHORT_RTT`], where a request costs more than what is left of a
+/// The size on a path shorter than [`SHORT_RTT`], where a request costs more than the rest of a
 /// cancelled read.
 const SHORT_PATH_PIECE_BYTES: u64 = 1024 * 1024;
 const SHORT_RTT: Duration = Duration::from_millis(1);
-/// The minimum number of requests under way: more than the first windows of a session.
+/// The minimum number of requests in flight: more than the first windows of a session.
 const MIN_PIECES: u64 = 4;
 
 /// The window of a session.
@@ -57,7 +57,7 @@ impl ReadWindow {
         }
     }
 
-    /// The ranges to request at first, and what is left of a long one.
+    /// The ranges to request at first, and the rest of a long one.
     pub(super) fn first(&self, ranges: &[Range<u64>]) -> (Vec<Range<u64>>, Range<u64>) {
         let [range] = ranges else { return (ranges.to_vec(), 0..0) };
         let mut rest = range.clone();
@@ -68,7 +68,7 @@ impl ReadWindow {
         (first, rest)
     }
 
-    /// The next piece to request of `rest`, beside this many.
+    /// The next piece to request of `rest`, while this number of requests is in flight.
     pub(super) fn next(&self, under_way: usize, rest: &mut Range<u64>) -> Option<Range<u64>> {
         let pieces = (2 * self.last_bytes / self.piece_bytes + 1).max(MIN_PIECES);
         if rest.is_empty() || under_way as u64 >= pieces {
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!((first.len(), rest.start), (4, 4 * PIECE_BYTES));
         assert_eq!(window.next(4, &mut rest), None);
         assert_eq!(window.next(3, &mut rest), Some(4 * PIECE_BYTES..5 * PIECE_BYTES));
-        // A session that brings four pieces in a round trip gets eight, and one more.
+        // A session that transfers four pieces in a round trip gets eight, and one more.
         let mut now = Instant::now();
         for _ in 0..3 {
             now += RTT;

@@ -113,7 +113,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         self.read(file, &left)
     }
 
-    /// Requests what had to wait until the file was open.
+    /// Sends the requests that had to wait until the file was open.
     pub(super) fn fetch_on(&mut self, id: u64, file: File, facts: FileVersion) {
         let Some(RunningJob::Fetch(mut fetching)) = self.jobs.remove(&id) else { return };
         let trouble = unexpected(&self.name, &fetching.fetch, facts);

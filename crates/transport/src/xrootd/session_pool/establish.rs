@@ -49,7 +49,7 @@ pub(super) struct SessionConnector {
     inbox: UnboundedReceiver<SessionCommand>,
     profile: ServerProfile,
     words: String,
-    /// Only what was seen to work is sent ahead.
+    /// Requests are sent ahead only with a login that has worked before.
     careful: bool,
     /// Signals that the login is known, if another session is about to find out.
     met: Option<watch::Receiver<bool>>,
@@ -155,7 +155,7 @@ impl SessionConnector {
         Some(error)
     }
 
-    /// Hands the jobs to a session over TLS, which the server requires.
+    /// Passes the jobs to a session over TLS, which the server requires.
     fn pass_on(&mut self, profile: ServerProfile, commands: Vec<SessionCommand>) {
         debug!(server = %self.location.origin(), "server requires TLS");
         if let Some(sessions) = self.sessions.upgrade() {
@@ -251,7 +251,7 @@ impl SessionConnector {
     /// the connect timeout. Returns whether it waited.
     async fn learned_of_first(&mut self) -> bool {
         let Some(mut met) = self.met.take() else { return false };
-        // An error means that nobody uses the sessions any more.
+        // An error means that the pool was dropped.
         let known = met.wait_for(|known| *known);
         let _over = tokio::time::timeout(self.config().connect_timeout, known).await.is_ok();
         if let Some(sessions) = self.sessions.upgrade() {
@@ -280,7 +280,7 @@ impl SessionConnector {
             (None, Ok(_)) => Bytes::new(),
             (None, Err(_)) => return stream,
         };
-        // The unencrypted response says more than the TLS error.
+        // The unencrypted response explains more than the TLS error.
         match session.receive(&mut answer) {
             Ok(Some(SessionEvent::StartTls)) => {}
             Ok(_) => {

@@ -1,16 +1,16 @@
 //! Removal of files, directories and trees.
 //!
 //! **Links.** Servers follow symbolic links in listings and for metadata: a link to a directory
-//! looks like the directory. They follow none to remove a directory (`rmdir(2)`), and refuse that
-//! for a link with another reason than for a directory with something in it. So this is tried
-//! before a directory is listed, and only a directory that is not empty, as the server says, is
-//! cleared. What is no directory is removed as a file is, which removes the link. Any other reason
-//! ends the removal. That costs a round trip for each directory with something in it, and saves the
-//! listing of an empty one.
+//! looks like the directory. They follow no link to remove a directory (`rmdir(2)`), and refuse
+//! that for a link with another reason than for a non-empty directory. So this is tried before a
+//! directory is listed, and a directory is cleared only if the server reports that it is not empty.
+//! If the reason is that it is no directory, it is removed as a file, which removes the link. Any
+//! other reason ends the removal. That costs a round trip for each non-empty directory, and saves
+//! the listing of an empty one.
 //!
-//! A link to a file looks like the file, and nothing tells the two apart. xrootd takes absolute
-//! links for its own ones, to where its disks have space (`XrdOssSys::BreakLink`): it removes the
-//! file that one leads to together with the link, and refuses to remove a link to a directory.
+//! A link to a file looks like the file, and the two cannot be distinguished. xrootd takes absolute
+//! links for its own links to disks with space (`XrdOssSys::BreakLink`): it removes the target file
+//! together with the link, and refuses to remove a link to a directory.
 
 use super::XrootdStorage;
 use crate::http::call::change::Seen;
@@ -21,15 +21,15 @@ use hither_core::storage::{DirEntry, DirectoryRemoval, FileKind};
 use hither_core::sync::lock;
 use hither_xrd::wire::{ErrorCode, Request};
 
-/// The reasons of xrootd and EOS, at the end of what they say about a path. xrootd 5 has one code
+/// The reasons of xrootd and EOS, at the end of their messages about a path. xrootd 5 has one code
 /// for both.
 const NOT_EMPTY: &str = "; directory not empty\"";
 const NOT_A_DIRECTORY: &str = "; not a directory\"";
 /// The reason of dCache, before the path.
 const NOT_EMPTY_AT_DCACHE: &str = ": \"failed to delete directory (directory is not empty: ";
 
-/// The reason why a server has not removed a directory, if it states one of these two. It has
-/// changed nothing then.
+/// The reason why a server has not removed a directory, if it states one of these two. Then nothing
+/// was changed.
 pub(super) fn refusal(error: &Error) -> Option<DirectoryRemoval> {
     match error.failure() {
         // The code of xrootd 6.
@@ -64,7 +64,7 @@ impl XrootdStorage {
             let mut kept = None;
             for inner in self.list_of(&entry.path).await?.entries {
                 match self.remove_entry(&inner).await {
-                    // It went with a link to it, or another client has removed it.
+                    // It was removed with a link to it, or by another client.
                     Err(error) if error.kind() == ErrorKind::NotFound => {}
                     Err(error) if error.concerns_name() => {
                         kept.get_or_insert(error);
@@ -88,7 +88,7 @@ impl XrootdStorage {
         Err(Error::new(ErrorKind::Invalid, what))
     }
 
-    /// Removes what is listed as a directory, unless something is in it. Returns false then.
+    /// Removes a name that is listed as a directory, unless it has contents. Returns false then.
     async fn remove_unless_filled(&self, entry: &DirEntry) -> Result<bool> {
         match self.remove_as_directory(entry).await? {
             DirectoryRemoval::Removed => Ok(true),

@@ -14,8 +14,8 @@
 //! The key is a secret of the three. The source lets the target read as this machine's user, so no
 //! token is passed on. Closing the target's file, or losing its connection, stops the copy.
 //!
-//! A copy runs in a task of its own: a caller that drops it ends the copy at the target, and what
-//! was written is removed. [`Network::clean_up`] waits for that.
+//! A copy runs in a task of its own: if its caller drops it, the copy at the target is stopped, and
+//! the partial file is removed. [`Network::clean_up`] waits for that.
 
 use crate::network::Network;
 use crate::network::third_party::{MAX_STALL, ThirdPartyCopy};
@@ -38,7 +38,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::debug;
 
-/// Interval at which the target is asked how much it has.
+/// The interval at which the size of the target is requested.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 /// Time for removing what a failed copy has left.
 const CLEAN_UP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -160,14 +160,14 @@ impl Pull {
         );
         let opened = open_first(&self.storage, &self.at, open::NEW, &words).await;
         let opened = opened.map_err(|error| {
-            // xrootd says it as an error of its file system.
+            // xrootd reports it as an error of its file system.
             let lacks = error.to_string().contains("tpc not supported");
             if lacks { unsupported(&target) } else { error }
         })?;
         Ok(self.opened.get_or_init(|| opened))
     }
 
-    /// Calls `moved` as the file grows. Ends if it does not.
+    /// Calls `moved` as the file grows. Returns if it stops growing.
     async fn watch(&self, opened: &OpenedFile, moved: impl Fn(u64)) -> Error {
         let mut size = 0;
         let mut grown = Instant::now();
@@ -242,7 +242,7 @@ fn unsupported(place: &XrootdTarget) -> Error {
     Error::new(ErrorKind::Unsupported, what)
 }
 
-/// A key that nobody can guess: its hashers have random keys.
+/// A key that cannot be guessed: its hashers have random keys.
 fn new_key(path: &str) -> String {
     let number = |salt: u8| RandomState::new().hash_one((salt, path));
     format!("{:016x}{:016x}", number(0), number(1))

@@ -16,7 +16,7 @@ use hither_core::sync::lock;
 use hither_xrd::wire::open;
 use std::sync::{Arc, Mutex};
 
-/// The size of a block. Two are under way in each session, so that it is never idle, and a session
+/// The size of a block. Two are in flight in each session, so that it is never idle, and a session
 /// has few left when the others are done.
 const BLOCK_BYTES: u64 = 1 << 20;
 /// The minimum number of parallel blocks: in one session they only have to fill the round trip.
@@ -45,9 +45,9 @@ impl XrootdUpload {
         let (at, mode) = match resumed {
             // The session of a client that was killed may not be closed yet.
             Some(at) => (at, open::FORCE),
-            // An earlier attempt may have left something there.
+            // An earlier attempt may have left a file there.
             None if options.size <= BLOCK_BYTES => (options.partial_path(&path), open::DELETE),
-            // What is resumed by its name must not have the name of what was lost.
+            // A file that is resumed by its name must not have the name of a lost one.
             None => (sibling(&path, &unique_partial_name(&path)), open::NEW),
         };
         let sessions = WriteSessions::open(storage.clone(), at.clone(), mode, options.size);
@@ -68,7 +68,7 @@ impl XrootdUpload {
         Ok(status.map(|status| entry(self.path.clone(), &status)))
     }
 
-    /// Fails if the server has bytes with another checksum. Returns false if that is not known.
+    /// Fails if the checksum of the file on the server is wrong. Returns false if it is unknown.
     async fn compare(&self, expected: &Checksum) -> Result<bool> {
         let algorithm = expected.algorithm();
         let told = match self.storage.told_checksum(&self.at, algorithm).await? {

@@ -2,10 +2,11 @@
 //!
 //! A connection carries at most one window per round trip, 4 MiB with the usual settings of a Linux
 //! sender, so a large file is written over as many sessions as help a bulk job. A server lets one
-//! session open a file for writing; xrootd lets others, too, whose open carries `kXR_force`. They
-//! do so only where the first open was answered without a redirect that carried parameters: those
-//! are the authorization for one open, and a server that sends them (EOS, dCache) keeps track of
-//! each open. A server that refuses a further open gets all bytes in the sessions that it allows.
+//! session open a file for writing; xrootd also lets further sessions, whose open carries
+//! `kXR_force`. They are opened only where the first open was answered without a redirect with
+//! parameters: such parameters are the authorization for one open, and a server that sends them
+//! (EOS, dCache) keeps track of each open. A server that refuses a further open gets all bytes in
+//! the sessions that it allows.
 //!
 //! A session that is lost is replaced, and the writes that it had not answered are repeated.
 
@@ -162,7 +163,7 @@ impl WriteSessions {
         retry::run(&policy, &MonotonicClock::start(), operation).await
     }
 
-    /// The session with the fewest bytes under way, to which `bytes` are added, and the file in it.
+    /// The session with the fewest bytes in flight, to which `bytes` are added, and the file in it.
     async fn chosen(&self, bytes: u64) -> Result<(Writing<'_>, OpenedFile)> {
         loop {
             let writing = self.least_busy(bytes)?;
@@ -185,7 +186,7 @@ impl WriteSessions {
         self.repeated(|| async {
             if let Some(opened) = self.opened(session).await? {
                 let close = Operation::Close(Arc::clone(&opened.name));
-                // A server confirms that all is written when it closes the file.
+                // A server confirms all writes when it closes the file.
                 self.ask(session, &opened, close).await?;
                 session.open.lock().await.take();
             }
@@ -194,7 +195,7 @@ impl WriteSessions {
         .await
     }
 
-    /// The session with the fewest bytes under way, to which `bytes` are added.
+    /// The session with the fewest bytes in flight, to which `bytes` are added.
     fn least_busy(&self, bytes: u64) -> Result<Writing<'_>> {
         let usable = self.sessions.iter().filter(|it| !it.refused.load(Ordering::Relaxed));
         let least = usable.min_by_key(|session| session.bytes.load(Ordering::Relaxed));
