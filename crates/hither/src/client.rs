@@ -1,4 +1,4 @@
-//! The client: what files share.
+//! The client: the resources that files share.
 //!
 //! A [`Client`] owns one runtime for I/O, one pool of threads for decoding (which never runs on the
 //! I/O threads: a busy task would delay the sockets), the connections, the transfer counters and
@@ -43,8 +43,8 @@ pub struct Client {
 const IO_THREADS: usize = 2;
 
 impl Client {
-    /// Creates a client. A store that cannot be opened is left out; [`Client::store_error`] has the
-    /// reason.
+    /// Creates a client. The client works without a store that cannot be opened;
+    /// [`Client::store_error`] has the reason.
     ///
     /// # Errors
     ///
@@ -115,7 +115,7 @@ impl Client {
         self.context.trace.as_ref().map_or(Ok(()), |trace| trace.flush())
     }
 
-    /// The reason why nothing is remembered although a store was configured.
+    /// The reason why nothing is stored although a store was configured.
     #[must_use]
     pub fn store_error(&self) -> Option<&Error> {
         self.context.store_error.as_ref()

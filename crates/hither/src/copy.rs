@@ -74,7 +74,7 @@ impl Client {
     }
 
     /// Makes the directory `destination` equal to the directory `source`, URLs or local paths. Each
-    /// difference is handed to `found`.
+    /// difference is passed to `found`.
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ impl Client {
     }
 
     /// Compares the directories `source` and `destination`, URLs or local paths. Each difference is
-    /// handed to `found`.
+    /// passed to `found`.
     ///
     /// # Errors
     ///
@@ -119,8 +119,8 @@ impl Client {
     /// # Errors
     ///
     /// As [`Client::storage`] and [`hither_transfer::upload`]; [`ErrorKind::AlreadyExists`] if
-    /// there is a file that may not be replaced; [`ErrorKind::Changed`] if it is not the version
-    /// that may be.
+    /// there is a file that may not be replaced; [`ErrorKind::Changed`] if it is of another version
+    /// than the one that may be replaced.
     pub async fn put_file(
         &self,
         url: &str,
@@ -160,7 +160,7 @@ impl Client {
             Replaceable::Any | Replaceable::Version(_) => OverwritePolicy::Replace,
         };
         if let Replaceable::Version(expected) = replaceable {
-            // The journal would find the file there that an earlier attempt has put.
+            // With a journal, the file of an earlier attempt would count as done.
             options.journal = None;
             options.expected = Some(expected);
         }

@@ -1,8 +1,8 @@
 //! The explanation of a job: its bottleneck, with a timeline.
 //!
 //! [`Client::record_activity`] comes before the job, [`Client::explain_job`] after it. If bytes
-//! arrived most of the time, the explanation measures for some seconds what more connections would
-//! bring; this is what tells a limit of each connection from one of the path.
+//! arrived most of the time, the explanation measures for some seconds the throughput of more
+//! connections, which distinguishes a limit of each connection from one of the path.
 
 use crate::client::Client;
 use futures_util::future::join_all;
@@ -14,9 +14,9 @@ use std::time::Duration;
 const PROBE_TIME: Duration = Duration::from_secs(5);
 /// The most bytes that it requests.
 const PROBE_BYTES: u64 = 128 << 20;
-/// The most connections that it opens: more say nothing new about the cause.
+/// The largest number of connections that it opens: more show nothing new about the cause.
 const PROBE_CONNECTIONS: usize = 16;
-/// The share of a job from which on the rate of its transfer matters.
+/// The share of a job's time above which its transfer rate is examined.
 const MATTERS: f64 = 0.3;
 
 /// The figures of a job besides the activity of its connections.
@@ -39,8 +39,8 @@ pub struct Explanation {
 }
 
 impl Client {
-    /// Records what connections do that are opened from now on, for [`Client::explain_job`], and
-    /// asks servers for their share of the time.
+    /// Records the activity of connections that are opened from now on, for
+    /// [`Client::explain_job`], and requests from servers their share of the time.
     pub fn record_activity(&self) {
         self.counters().record_activity();
     }
@@ -67,7 +67,8 @@ impl Client {
         let Some(url) = job.probe_url.filter(|_| matters) else {
             return Explanation { diagnosis, evidence };
         };
-        // A server that tells its share of a response does so with the next one of the connection.
+        // A server that reports its share of a response does so with the next response on the
+        // connection.
         if evidence.connections.iter().any(|it| it.told.is_some()) {
             let each = evidence.connections.iter().take(PROBE_CONNECTIONS).map(|_| self.stat(&url));
             join_all(each).await;

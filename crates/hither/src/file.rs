@@ -39,7 +39,7 @@ pub struct FileStat {
     pub validator: Option<String>,
 }
 
-/// Up to this size, one connection is as good as several: a few initial windows.
+/// Up to this size, one connection is as fast as several: a few initial windows.
 pub(crate) const SMALL_BYTES: u64 = 64 << 10;
 
 /// Bytes of a long read that are planned at a time: a few requests, enough to keep every connection
@@ -165,13 +165,14 @@ impl RemoteFile {
     /// # Errors
     ///
     /// [`ErrorKind::NotFound`] and other errors of a server; [`ErrorKind::Unavailable`],
-    /// [`ErrorKind::Timeout`]; [`ErrorKind::Invalid`] for a directory, where the server tells.
+    /// [`ErrorKind::Timeout`]; [`ErrorKind::Invalid`] for a directory, where the server reports it.
     pub fn stat(&self, client: &Client) -> Result<FileStat> {
         client.block_on(self.stat_async())
     }
 
-    /// Async version of [`RemoteFile::stat`], for the client's runtime. The end of a file is looked
-    /// for if the server does not state its size: one that sends whole files only is read to there.
+    /// Async version of [`RemoteFile::stat`], for the client's runtime. If the server does not
+    /// state the size, the end of the file is searched for; from a server that sends only whole
+    /// files, all of it is read.
     ///
     /// # Errors
     ///

@@ -15,7 +15,7 @@
 //! # Ok::<(), hither::Error>(())
 //! ```
 //!
-//! Items that this crate takes and returns are named here, also where another crate defines them.
+//! This crate re-exports the items of other crates that its functions take and return.
 //!
 //! # Where to start reading
 //!

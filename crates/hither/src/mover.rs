@@ -1,25 +1,26 @@
 //! The mover of a node: a process that carries out the leases that it finds in a folder.
 //!
 //! A cluster that copies a tree deals it out in *leases*, a few seconds of work each ([`lease`]).
-//! On every node one process moves the bytes, apart from whatever brought it the leases: Dask ends
-//! a worker as soon as it loses its scheduler, and what that worker had in hand would be lost with
-//! it. So leases come as files, and results leave as files:
+//! On every node one process moves the bytes. It is separate from the Dask worker that receives the
+//! leases: Dask ends a worker as soon as it loses its scheduler, and the leases in progress would
+//! be lost with it. So leases and results are files:
 //!
-//! - `inbox/NAME.json`: leases to be carried out, put there under another name first and renamed;
-//! - `running/NAME.json`: those that have begun; a mover that finds some when it starts was killed,
-//!   and says so in their results;
-//! - `results/NAME.json`: the journal: what became of each lease, with the checksums of ranges.
-//!   It stays until the job is over, so that whoever deals out leases can be replaced;
-//! - `share.json`: what this node may use of the job's connections and bandwidth ([`share`]); no
-//!   lease begins without it;
-//! - `last`: there if no lease waits anywhere. Until then a lease is a part of something larger,
-//!   and what it does not use at its end is of use to others;
-//! - `status.json`: written twice a second, and when a lease ends: how far each has come, and what
-//!   has moved over each source address;
-//! - `lock`: held as long as the mover lives. One that finds it held has nothing to do.
+//! - `inbox/NAME.json`: leases to be carried out, written under another name first and renamed;
+//! - `running/NAME.json`: leases that have begun; if a mover finds some when it starts, the mover
+//!   before it was killed, and their results report that;
+//! - `results/NAME.json`: the journal: the result of each lease, with the checksums of ranges. It
+//!   stays until the job is over, so that the coordinator can be replaced;
+//! - `share.json`: the node's share of the job's connections and bandwidth ([`share`]); no lease
+//!   begins without it;
+//! - `last`: exists once no lease waits on any node (drain mode). Until then a lease leaves
+//!   connections that it does not need at its end to other leases;
+//! - `status.json`: written twice a second, and when a lease ends: the progress of each, and the
+//!   bytes of each source address;
+//! - `lock`: held as long as the mover lives. A second mover finds it held, and ends.
 //!
-//! A mover without work ends after a while. It answers no requests and trusts no network: who may
-//! write to the folder may have files copied with the user's credentials, so the folder is private.
+//! A mover without work ends after a while. It answers no requests and trusts no network: anybody
+//! who can write to the folder can copy files with the user's credentials, so the folder is
+//! private.
 
 pub(crate) mod lease;
 mod share;
@@ -50,22 +51,22 @@ use work::MadeDirectories;
 const SHARE: &str = "share.json";
 /// The file that says that no lease waits.
 const LAST: &str = "last";
-/// The pause between two looks into the inbox: small beside the seconds that a lease takes.
+/// The interval of polls of the inbox: small compared with the seconds that a lease takes.
 const POLL: Duration = Duration::from_millis(50);
 /// The interval at which the status is written.
 const STATUS_INTERVAL: Duration = Duration::from_millis(500);
 /// The largest lease that is read, in bytes: 10,000 names of the longest kind.
 const MAX_LEASE_BYTES: u64 = 64 << 20;
-/// The most leases under way: each has workers of its own.
+/// The largest number of leases in progress: each has workers of its own.
 const MAX_RUNNING: usize = 64;
 
 impl Client {
-    /// Carries out the leases that come into `folder`, until none has come for `idle`. Returns at
-    /// once if another mover does so.
+    /// Carries out the leases that arrive in `folder`, until none has arrived for `idle`. Returns
+    /// at once if another mover does so.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Local`] if the folder cannot be used. What becomes of a lease is in its result.
+    /// [`ErrorKind::Local`] if the folder cannot be used. Errors of a lease are in its result.
     pub async fn run_mover(&self, folder: &Path, idle: Duration) -> Result<()> {
         let Some(folder) = MoverFolder::open(folder)? else { return Ok(()) };
         let made = MadeDirectories::default();
@@ -100,7 +101,7 @@ impl Client {
                     if result.is_taken_back() {
                         folder.end_share();
                     }
-                    // Who finds the result finds what moved for it, too.
+                    // The status contains the lease's bytes before its result appears.
                     folder.write_status(&under_way, &self.source_traffic())?;
                     folder.end(&name, &result)?;
                 }
@@ -211,7 +212,7 @@ impl MoverFolder {
         std::fs::remove_file(&path).map_err(|error| failed(&path, error))
     }
 
-    /// The share that this node has; none if there is no file, or one that cannot be read.
+    /// The share of this node; none if there is no readable file.
     fn share(&self) -> Result<Option<Share>> {
         let path = self.path.join(SHARE);
         match std::fs::read(&path) {
@@ -221,7 +222,7 @@ impl MoverFolder {
         }
     }
 
-    /// Returns true if there is a share that no mover can have used and left.
+    /// Returns true if there is a share that is not left over from an earlier mover.
     fn has_new_share(&self) -> bool {
         let written = std::fs::metadata(self.path.join(SHARE)).and_then(|it| it.modified());
         let age = written.ok().and_then(|written| written.elapsed().ok());
@@ -255,7 +256,7 @@ impl MoverFolder {
         written.map_err(|error| failed(path, error))
     }
 
-    /// The leases of which there is a file in this part of the folder.
+    /// The leases with a file in this part of the folder.
     fn names(&self, part: &str) -> Result<Vec<String>> {
         let path = self.path.join(part);
         let entries = std::fs::read_dir(&path).map_err(|error| failed(&path, error))?;

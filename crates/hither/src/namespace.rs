@@ -1,5 +1,5 @@
-//! Names on servers and here: patterns in URLs, walks through trees, and space that is reserved for
-//! directories.
+//! Names on servers and on this machine: patterns in URLs, walks through trees, and space that is
+//! reserved for directories.
 
 pub(crate) mod lots;
 pub(crate) mod tree_walk;

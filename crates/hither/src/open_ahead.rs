@@ -27,12 +27,12 @@
 //! program waits for keeps only size and validator.
 //!
 //! **Access patterns.** The ranges that the program reads of the first files of a folder are
-//! fetched with the ends of the files that follow. Files that are open and unused by then get them
-//! too, before further files are opened.
+//! fetched with the ends of the files that follow. Files that are open and unused at that time get
+//! them too, before further files are opened.
 //!
 //! **Slow files.** A file that the server has to make ready first (202, or 503 with `Retry-After`)
 //! leaves its turn to the next, and is queued again after the time that the server has named.
-//! Errors that may pass (a broken connection) are retried in the same way, four times at most.
+//! Transient errors (a broken connection) are retried in the same way, four times at most.
 
 pub(crate) mod access_pattern;
 pub(crate) mod fetch;

@@ -2,9 +2,9 @@
 //!
 //! Each measured connection has a [`Network`] to itself, with one request at a time, so nothing
 //! else decides how many there are, and no cache is in between. After some requests of one byte,
-//! one connection reads the file in long requests, and others join it while twice the connections
-//! bring `WORTHWHILE` times as much. All go on from step to step, so that their windows stay open.
-//! A step ends after its share of the time or of the bytes that are left.
+//! one connection reads the file in long requests. The number of connections is doubled while that
+//! multiplies the rate by `WORTHWHILE`. All connections continue from step to step, so that their
+//! windows stay open. A step ends after its share of the remaining time or bytes.
 
 mod advice;
 mod report;
@@ -29,11 +29,11 @@ use tokio::time::Instant;
 
 /// The connections of the steps.
 const STEPS: [usize; 5] = [1, 2, 4, 8, 16];
-/// Factor on the rate by which twice the connections are worth having.
+/// The factor of the rate for which the number of connections is doubled.
 const WORTHWHILE: f64 = 1.25;
 /// The most requests of one byte. They take a fifth of the time at most.
 const ROUND_TRIPS: usize = 10;
-/// Interval between two looks at what has arrived.
+/// The interval at which the arrived bytes are counted.
 const TICK: Duration = Duration::from_millis(20);
 /// The shortest pause between two bursts of bytes.
 const MIN_PAUSE: Duration = Duration::from_millis(150);
@@ -43,7 +43,7 @@ const MIN_REQUEST_BYTES: u64 = 64 << 10;
 impl Client {
     /// Measures the path to the file at `url`, which is read past all caches, for this time and
     /// these bytes at most. Every 20 ms `goes_on` gets the elapsed time and the bytes received; if
-    /// it returns false, the profile ends with what was found.
+    /// it returns false, the profile ends with the results so far.
     ///
     /// # Errors
     ///
@@ -111,7 +111,7 @@ struct MeasuredConnection {
 }
 
 impl MeasuredConnection {
-    /// Reads one byte; returns the size of the file, if the server says it.
+    /// Reads one byte; returns the size of the file, if the server states it.
     async fn first_byte(&self) -> Result<Option<u64>> {
         let request = Request { ranges: vec![0..1], ..Request::default() };
         Ok(self.source.fetch(request, Box::new(drop)).await?.size)
@@ -131,7 +131,8 @@ impl MeasuredConnection {
         Ok(())
     }
 
-    /// The statistics of the connection of most bytes: another one was to a server that redirected.
+    /// The statistics of the connection with the most bytes: another one was to a server that
+    /// redirected.
     fn tcp(&self) -> Option<TcpInfo> {
         self.network.tcp_info().into_iter().map(|(_, it)| it).max_by_key(|it| it.segments_received)
     }
@@ -146,8 +147,8 @@ struct ByteLimit {
 }
 
 impl ByteLimit {
-    /// The length of the next request, at most `most`; none at the end. Half of what is left is for
-    /// the connections that there are, and the rest for those to come.
+    /// The length of the next request, at most `most`; none at the end. Half of the remaining bytes
+    /// is for the present connections, and the rest for later ones.
     fn request(&self, most: u64) -> Option<u64> {
         let readers = self.readers.load(Ordering::Relaxed).max(1);
         let length = |left: u64| {
@@ -245,14 +246,14 @@ impl<F: FnMut(Duration, u64) -> bool> PathProfiler<'_, F> {
         let mut shortest = None;
         for _ in 0..ROUND_TRIPS {
             let asked = Instant::now();
-            // If it fails, the reads that follow will say why.
+            // If it fails, the following reads will report the reason.
             let Some(Ok(_)) = self.unless_over(first.first_byte(), end).await else { break };
             shortest = shortest.into_iter().chain([asked.elapsed()]).min();
         }
         shortest
     }
 
-    /// Reads over more and more connections.
+    /// Reads over an increasing number of connections.
     async fn steps(&mut self, size: u64, latency: Option<Duration>) -> Result<Vec<BandwidthStep>> {
         let pause = MIN_PAUSE.max(2 * latency.unwrap_or_default());
         let mut steps: Vec<BandwidthStep> = Vec::new();
@@ -277,7 +278,7 @@ impl<F: FnMut(Duration, u64) -> bool> PathProfiler<'_, F> {
         while self.connections.len() < count {
             self.connections.push(Arc::new(self.client.measured_connection(self.url)?));
         }
-        // Each begins elsewhere.
+        // Each begins at another offset.
         for (number, connection) in (0..count as u64).zip(&self.connections) {
             let at = size / 16 * number;
             if number >= reading {

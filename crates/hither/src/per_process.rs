@@ -1,8 +1,8 @@
 //! Values that are valid only in the process that made them.
 //!
 //! `fork` copies memory but no threads: in the child, the runtime of a client has no threads, and a
-//! lock that one of them held is never released. So the child touches nothing that has to do with
-//! threads, not even to drop it: it leaks the parent's values, and makes its own.
+//! lock that one of them held is never released. So the child uses no value that depends on
+//! threads, and does not even drop it: it leaks the parent's values, and makes its own.
 
 /// A value that is valid only in the process that made it.
 #[derive(Debug)]

@@ -1,10 +1,10 @@
-//! Where the time and the bytes went.
+//! The report of a job: its times, requests and bytes.
 
 use hither_core::SourceReport;
 use hither_read::cache::file::ReadTotals;
 use serde::{Deserialize, Serialize};
 
-/// The account of one job. Bytes and requests equal what the server logs.
+/// The report of one job. Bytes and requests equal those in the server's log.
 ///
 /// `round_trips` counts requests that had to wait for an earlier one; requests sent together count
 /// once. The connection's handshake is not included; it is in `connect_seconds`.
@@ -18,18 +18,18 @@ pub struct Report {
     pub round_trips: u64,
     /// Connections opened.
     pub connections: u64,
-    /// Bytes of the file that were asked for.
+    /// Bytes of the file that were requested.
     pub bytes_requested: u64,
-    /// Bytes that came in on all connections, headers and framing included.
+    /// Received bytes on all connections, including headers and framing.
     pub bytes_received: u64,
-    /// Bytes of the file that arrived, asked for or not.
+    /// Received bytes of the file, requested or not.
     pub bytes_payload: u64,
-    /// Bytes of the file that the answer was made from.
+    /// Bytes of the file from which the result was computed.
     pub bytes_used: u64,
     /// Requests that were sent again.
     pub retries: u64,
-    /// Files that were downloaded whole though only ranges of them were wanted: because their
-    /// server sends no ranges, or because they are so small that it costs less.
+    /// Files that were downloaded whole although only ranges of them were requested: because their
+    /// server does not support ranges, or because they are so small that it costs less.
     #[serde(default)]
     pub whole_file_downloads: u64,
     /// Waiting for the first connection, in seconds.
@@ -49,9 +49,9 @@ pub struct Report {
     pub reads: ReadReport,
     /// True if the tree came from the store rather than from the server.
     pub metadata_from_store: bool,
-    /// The places that the file was read from, in the order of preference.
+    /// The replicas that the file was read from, in the order of preference.
     pub sources: Vec<SourceReport>,
-    /// Why places are not used any more.
+    /// The reasons why replicas are not used any more.
     pub notices: Vec<String>,
 }
 
@@ -60,18 +60,18 @@ pub struct Report {
 pub struct ReadReport {
     /// Ranges that were read.
     pub reads: u64,
-    /// Of them, those that found all their bytes and did not wait.
+    /// Ranges whose bytes were all present, so that the read did not wait.
     pub hits: u64,
-    /// Those that found some of their bytes present or on their way.
+    /// Ranges whose bytes were partly present or in flight.
     pub partial: u64,
-    /// Those whose bytes all had to be asked for.
+    /// Ranges whose bytes all had to be requested.
     pub misses: u64,
     /// Total time that calls waited, in seconds.
     pub waited_seconds: f64,
-    /// Bytes that were asked for before anybody waited for them.
+    /// Bytes that were requested before a read waited for them.
     pub bytes_ahead: u64,
-    /// Bytes that were dropped from the cache unread. Those that are still there unread are not
-    /// among them, but they are in [`Report::bytes_wasted`].
+    /// Bytes that were evicted from the cache unread. Unread bytes that are still in the cache are
+    /// not included; they are in [`Report::bytes_wasted`].
     pub bytes_dropped: u64,
 }
 
@@ -90,7 +90,7 @@ impl From<ReadTotals> for ReadReport {
 }
 
 impl Report {
-    /// Payload that was fetched and not used.
+    /// Bytes of the file that were fetched and not used.
     #[must_use]
     pub fn bytes_wasted(&self) -> u64 {
         self.bytes_payload.saturating_sub(self.bytes_used)

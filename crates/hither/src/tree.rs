@@ -54,7 +54,7 @@ impl RemoteTree {
     fn new(file: Arc<FileOrigin>, path: Option<String>, use_store: bool) -> Self {
         let began = JobStart::now(file.context.counters());
         let opening = open(Arc::clone(&file), path.clone(), use_store).boxed().shared();
-        // It runs even if nobody waits for it.
+        // It runs even if no caller waits for it.
         file.context.network.runtime().spawn(opening.clone().map(drop));
         Self { file, path, began, opened: opening }
     }

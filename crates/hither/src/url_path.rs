@@ -5,7 +5,7 @@ use hither_core::storage::{FileKind, check_path};
 use percent_encoding::percent_decode_str;
 use std::fmt::Display;
 
-/// The path of a URL as a storage has it.
+/// The path of a URL in its storage.
 pub(crate) fn decoded(path: &str) -> Result<String> {
     let mut names = Vec::new();
     for name in path.split('/').filter(|name| !name.is_empty()) {
@@ -23,7 +23,7 @@ pub(crate) fn decoded(path: &str) -> Result<String> {
     Ok(path)
 }
 
-/// Fails for a directory where a file is meant.
+/// Fails for a directory where a file is expected.
 pub(crate) fn refuse_directory(kind: FileKind, place: impl Display) -> Result<()> {
     if kind != FileKind::Directory {
         return Ok(());

@@ -12,7 +12,7 @@ pub struct UrlChecksum {
     pub value: Checksum,
     /// The URL without secrets, or the local path.
     pub name: String,
-    /// The server stated it; otherwise it was computed from the bytes.
+    /// True if the server stated it; otherwise it was computed from the bytes.
     pub is_from_server: bool,
 }
 

@@ -13,8 +13,8 @@ use std::time::Duration;
 pub struct ClientConfig {
     /// Connections and time limits.
     pub transport: TransportConfig,
-    /// Memory for data in flight, and retries. The time for which busy servers are asked again is
-    /// that of `transport`.
+    /// Memory for data in flight, and retries. `transport` has the time for which requests to busy
+    /// servers are repeated.
     pub reader: ReaderConfig,
     /// Memory for data that was read or prefetched through [`RemoteFile::read_at`] and its
     /// variants.
@@ -25,8 +25,8 @@ pub struct ClientConfig {
     pub read_ahead: ReadAheadConfig,
     /// Prefetch of tree data for programs that read trees as bytes.
     pub tree_cache: TreeCacheConfig,
-    /// The folder that remembers servers and files between runs. Default: none; the command sets
-    /// one.
+    /// The folder that stores properties of servers and files between runs. Default: none; the
+    /// command sets one.
     pub store: Option<PathBuf>,
     /// Parts of files kept on disk for other processes and later runs; needs a store. Default:
     /// none.
@@ -39,7 +39,7 @@ pub struct ClientConfig {
     /// Endpoint, region and key of the object store behind `s3://`.
     #[cfg(feature = "s3")]
     pub s3: hither_transport::S3Config,
-    /// The profile that says what `s3` does not say. Default: none; the command sets one.
+    /// The profile that completes `s3`. Default: none; the command sets one.
     #[cfg(feature = "s3")]
     pub s3_profile: Option<hither_auth::AwsProfileSource>,
     /// Number of threads that decode; 0 for one per processor.

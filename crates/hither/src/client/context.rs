@@ -95,7 +95,7 @@ fn open_store(
     Ok((Arc::new(store), blocks.transpose()?.map(|it| DiskCacheSlot::new(it, Arc::clone(writes)))))
 }
 
-/// The store as the memory of servers.
+/// The store, as the storage of server properties.
 #[derive(Debug)]
 struct StoredEndpoints(Arc<Store>);
 

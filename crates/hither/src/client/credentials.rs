@@ -12,7 +12,7 @@ use hither_auth::{
 use hither_core::error::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
-/// The variables of object stores, as Amazon's programs have them.
+/// The environment variables of object stores, as Amazon's programs read them.
 pub(crate) const S3_VARIABLES: [&str; 7] = [
     "AWS_ENDPOINT_URL_S3",
     "AWS_ENDPOINT_URL",
@@ -24,8 +24,8 @@ pub(crate) const S3_VARIABLES: [&str; 7] = [
 ];
 
 impl ClientOptions {
-    /// Fails if a file that was named is not there. Otherwise only a request that needs it would
-    /// tell, and some need none, such as those to http://.
+    /// Fails if a named file does not exist. Otherwise only a request that needs it would report
+    /// that, and some need none, such as those to http://.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ pub(crate) fn credentials(
     } else if let Some(token) = token(options.token_file, options.token_command.as_deref()) {
         config.token = Some(token);
     } else if options.user.is_some() {
-        // A user who gives a name does not mean a token that was discovered.
+        // A user name in the options takes precedence over a discovered token.
         config.token = None;
     } else if !is_set(["BEARER_TOKEN", "BEARER_TOKEN_FILE"])
         && let Some(token) = token(file.token_file, file.token_command.as_deref())

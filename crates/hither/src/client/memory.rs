@@ -15,8 +15,8 @@ pub(crate) fn cache_config() -> CacheConfig {
     CacheConfig::with_budget(share.map_or(budget, |share| share.min(budget)))
 }
 
-/// The memory of the machine, or the lowest limit of the control groups (version 1 or 2) that this
-/// process is in, in bytes; none if the system tells neither. Files are read below `root`.
+/// The memory of the machine, or the lowest limit of the control groups (version 1 or 2) of this
+/// process, in bytes; none if the system states neither. Files are read below `root`.
 fn usable_bytes(root: &Path) -> Option<u64> {
     let machine = fs::read_to_string(root.join("proc/meminfo")).unwrap_or_default();
     let machine = machine.lines().find_map(|line| {

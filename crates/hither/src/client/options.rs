@@ -1,6 +1,6 @@
 //! Client options in layers: options of the caller, environment, configuration file, defaults.
 //!
-//! Nothing here reads the environment or a terminal: the caller hands in what it has read.
+//! Nothing here reads the environment or a terminal: the caller passes their contents.
 
 mod option;
 mod table;
@@ -75,13 +75,13 @@ impl ClientOptions {
         self
     }
 
-    /// The configuration of a client with these options. A password that is missing is asked for
-    /// with `ask`, which gets the question, and kept.
+    /// The configuration of a client with these options. `ask` prompts for a missing password, with
+    /// the given question; the password is kept.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] for values that make no sense, [`ErrorKind::Local`] for a
-    /// configuration file that cannot be read.
+    /// [`ErrorKind::Invalid`] for invalid values, [`ErrorKind::Local`] for a configuration file
+    /// that cannot be read.
     pub fn config(
         &mut self,
         environment: &Environment,
@@ -182,7 +182,7 @@ impl ClientOptions {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] for a variable whose value makes no sense.
+    /// [`ErrorKind::Invalid`] for a variable with an invalid value.
     pub fn trace_path(&self, environment: &Environment) -> Result<Option<PathBuf>> {
         Ok(self.trace_over(&Self::from_variables(environment)?))
     }

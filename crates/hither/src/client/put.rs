@@ -8,10 +8,10 @@ use futures_util::stream::FuturesUnordered;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{DirEntry, PutOptions, Upload};
 
-/// The smallest block in bytes, where the storage takes any: large enough that its round trip
-/// hardly counts.
+/// The smallest block in bytes, where the storage takes any size: large enough that its round trip
+/// is negligible.
 const BLOCK_BYTES: u64 = 4 << 20;
-/// The largest number of blocks in flight; storages that take any number gain nothing from more.
+/// The largest number of blocks in flight: more are no faster on storages without a limit.
 const MAX_PARALLEL: usize = 8;
 
 /// The file that a write may replace. `false` is [`Self::Nothing`], `true` is [`Self::Any`].
@@ -21,7 +21,7 @@ pub enum Replaceable {
     Nothing,
     /// The file of that name, if there is one.
     Any,
-    /// The file of this version only, as [`Client::stat`] has told it.
+    /// Only the file of this version, as [`Client::stat`] has returned it.
     Version(DirEntry),
 }
 
@@ -38,7 +38,8 @@ impl Client {
     /// # Errors
     ///
     /// [`ErrorKind::AlreadyExists`] if there is a file that may not be replaced;
-    /// [`ErrorKind::Changed`] if it is not the version that may be; the errors of the server.
+    /// [`ErrorKind::Changed`] if it is of another version than the one that may be replaced; the
+    /// errors of the server.
     pub async fn put(
         &self,
         url: &str,

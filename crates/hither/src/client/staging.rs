@@ -1,4 +1,4 @@
-//! Files on tape: brought to disk, watched, and released.
+//! Files on tape: staging, its progress, and release.
 
 use crate::client::Client;
 use futures_util::future::BoxFuture;
@@ -11,7 +11,7 @@ use hither_transport::{
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Files of one server that were asked for together.
+/// Files of one server whose staging was requested together.
 #[derive(Debug, Clone)]
 pub struct StagingRequest {
     /// The indices of its files in the list of the caller.
@@ -44,7 +44,7 @@ impl StagingRequest {
         }
     }
 
-    /// Asks for the states of the files of `requests`, but not where none is waited for. `states`
+    /// Requests the states of the files of `requests`, except of requests that have ended. `states`
     /// has an element for each file of the caller's list, [`StagingState::Waiting`] at first.
     ///
     /// # Errors
@@ -65,9 +65,9 @@ impl StagingRequest {
         Ok(())
     }
 
-    /// Polls until none of the files of `requests` is waited for any more, with `states` as in
-    /// [`StagingRequest::poll`]. Calls `came` with the index of each file that has come to disk.
-    /// Servers may be out of reach for some polls, as during a copy.
+    /// Polls until all files of `requests` are on disk or have failed, with `states` as in
+    /// [`StagingRequest::poll`]. Calls `came` with the index of each file that is on disk. Servers
+    /// may be unreachable for some polls, as during a copy.
     ///
     /// # Errors
     ///
@@ -97,20 +97,20 @@ impl StagingRequest {
 }
 
 impl Client {
-    /// Asks servers to bring files from tape to disk, each server once. Does not wait until they
-    /// are there. Servers of `root://` take a priority, from 0 to 3, the highest.
+    /// Requests staging of files from tape to disk, once from each server, and does not wait for
+    /// it. Servers of `root://` take a priority, from 0 to 3, the highest.
     ///
     /// # Errors
     ///
     /// The first error, as [`Client::storage`]; [`ErrorKind::Unsupported`] for servers that cannot.
-    /// Requests that were sent to other servers before stay in effect.
+    /// Earlier requests to other servers stay in effect.
     pub async fn stage(&self, urls: &[String], priority: u8) -> Result<Vec<StagingRequest>> {
         let locations = urls.iter().map(|url| self.tape_location(url)).collect::<Result<_>>()?;
         stage(&self.context.network, locations, priority).await
     }
 
-    /// Lets files leave the disk that were staged by the request with this id. Servers of
-    /// `root://` need none.
+    /// Releases files that were staged by the request with this id, so that they may leave the
+    /// disk. Servers of `root://` need no id.
     ///
     /// # Errors
     ///
@@ -154,7 +154,7 @@ impl Client {
         Ok(())
     }
 
-    /// Where files are, in the order of `urls`. Brings nothing to disk.
+    /// The locality of files, in the order of `urls`. Stages nothing.
     ///
     /// # Errors
     ///
@@ -176,7 +176,7 @@ impl Client {
         Ok(found)
     }
 
-    /// Brings the files of a copy to disk first, for
+    /// Stages the files of a copy to disk first, for
     /// [`CopyOptions::stager`](hither_transfer::CopyOptions::stager).
     #[must_use]
     pub fn stager(&self) -> Arc<dyn Stager> {
@@ -197,7 +197,7 @@ fn location(storage: &dyn Storage, path: &str) -> Result<Location> {
     })
 }
 
-/// Groups files by server, in the order in which servers come first.
+/// Groups files by server, in the order of each server's first file.
 async fn by_server(
     network: &Arc<Network>,
     locations: Vec<Location>,

@@ -8,8 +8,8 @@ use hither_core::error::{Error, ErrorKind, Failure, Result};
 use hither_core::storage::{DirEntry, FileKind};
 use std::time::Duration;
 
-/// The time for a read to say more than a server that asked to come back later. Who asks for a
-/// size does not wait for a tape, nor for a federation's endpoint that is down.
+/// The time limit of a read that may give a better error than a response with `Retry-After`. A
+/// request for a size waits neither for a tape nor for a federation's endpoint that is down.
 const BUSY_SERVER: Duration = Duration::from_secs(5);
 
 /// The metadata of a file or directory.
@@ -25,7 +25,7 @@ pub struct UrlStat {
 }
 
 impl Client {
-    /// Asks for metadata. Where the server does not support or allow that, asks by a read, which
+    /// Requests metadata. Where the server does not support or allow that, sends a read, which
     /// works for every readable file and uses replicas.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ impl Client {
                 };
                 Ok(UrlStat { named, entry, notices: file.replicas().1 })
             }
-            // The response to a read has a body, which may say more than the status of a HEAD.
+            // The response to a read has a body, which may explain more than the status of a HEAD.
             Err(explained) if says_more(&error, &explained) => Err(explained),
             Err(_) => Err(error),
         }
@@ -79,8 +79,8 @@ impl Client {
         self.check_no_directory(url).await.err().unwrap_or(error)
     }
 
-    /// Fails if `url` is known to be a directory. For reads of what has no validator: servers send
-    /// pages about their directories, which are files as far as GET tells.
+    /// Fails if `url` is known to be a directory. For reads of files without a validator: servers
+    /// send pages about their directories, which GET does not distinguish from files.
     ///
     /// # Errors
     ///

@@ -2,7 +2,8 @@
 //!
 //! The root of a storage is the root of its server, or of the local file system, so that two URLs
 //! on one server are two paths in one storage. Doubled slashes in a URL count as one: servers treat
-//! them so, and the two slashes that root:// URLs begin their paths with mean nothing over HTTP.
+//! them so, and the two slashes at the beginning of paths in root:// URLs have no meaning over
+//! HTTP.
 
 use crate::client::Client;
 #[cfg(feature = "s3")]

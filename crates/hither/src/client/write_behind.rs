@@ -1,13 +1,13 @@
 //! Background writes to the disk, which the end of a client waits for.
 //!
 //! Readers never wait for the disk: metadata and cached blocks are written on a thread that may
-//! block. A runtime that ends drops the tasks that have not started, so a program that ends as soon
-//! as it has its data would lose most of what it has learned, and the next run would ask again. The
-//! writes therefore wait in a queue, which the end of the client flushes.
+//! block. A runtime that ends drops the tasks that have not started. A program that ends as soon as
+//! it has its data would therefore lose most of the learned metadata, and the next run would
+//! request them again. The writes therefore wait in a queue, which the end of the client flushes.
 //!
-//! There is one queue, because a later write of a file contains more. If the disk is so slow that
-//! the queue holds [`MAX_BYTES`], further writes are dropped: a cache may forget, but not fill the
-//! memory.
+//! There is one queue, because a later write of a file contains more than an earlier one. If the
+//! disk is so slow that the queue holds [`MAX_BYTES`], further writes are dropped: a cache may lose
+//! values, but must not fill the memory.
 
 use hither_core::sync::lock;
 use std::collections::VecDeque;
@@ -36,7 +36,7 @@ struct WriteQueue {
     /// The writes, and the number of bytes of each.
     waiting: VecDeque<(Write, u64)>,
     bytes: u64,
-    /// A thread works on the queue.
+    /// True while a thread empties the queue.
     busy: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Copies between two servers that this machine only drives.
+//! Third-party copies: two servers move the bytes, and this machine only controls them.
 
 use crate::client::Client;
 use futures_util::future::BoxFuture;
@@ -10,7 +10,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Files of one copy that the servers could not move, after which they are not asked any more.
+/// The number of files of one copy that the servers could not move, after which no further moves
+/// are requested.
 const MAX_FALL_BACKS: usize = 3;
 
 /// The server that moves a file.
@@ -49,8 +50,8 @@ impl Client {
         Arc::new(ServerMover { network, mode, fall_backs: AtomicUsize::new(0) })
     }
 
-    /// Waits until third-party copies that were dropped have ended at their servers, for up to some
-    /// ten seconds, and nothing is left of their files.
+    /// Waits until third-party copies that were dropped have ended at their servers and their
+    /// partial files are removed, for up to some ten seconds.
     pub async fn clean_up(&self) {
         self.context.network.clean_up().await;
     }
@@ -115,8 +116,8 @@ fn can_push(copy: &ThirdPartyCopy) -> bool {
     copy.source.protocol() == Protocol::Http && copy.target.protocol() == Protocol::Http
 }
 
-/// Returns true for errors of one way that another one may not have. A server that is busy has the
-/// other copies of the same job.
+/// Returns true for errors of one direction (pull, push) that the other may not have. A busy server
+/// is not such an error: it is busy with other copies of the same job.
 fn may_go_otherwise(error: &Error) -> bool {
     let is_busy = matches!(error.retry(), Retry::Later { .. });
     !is_busy

@@ -9,17 +9,18 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-/// Segments from which on the round-trip time of a connection is that of the path.
+/// The number of segments after which the round-trip time of a connection counts as that of the
+/// path.
 const MIN_SEGMENTS: u32 = 100;
-/// A connection without data for this time is idle, and its round-trip time an old one.
+/// A connection without data for this time is idle, and its round-trip time is outdated.
 const MAX_IDLE_MS: u32 = 500;
 
 #[derive(Debug)]
 pub(super) struct ClientTuning {
     network: Arc<Network>,
     store: Option<Arc<Store>>,
-    /// The shortest round-trip times by address, in milliseconds. A connection that is opened when
-    /// packets queue has not seen the path without them.
+    /// The shortest round-trip times by address, in milliseconds. A connection that is opened while
+    /// packets queue has never measured the path without a queue.
     shortest: Mutex<BTreeMap<IpAddr, f64>>,
     own: CongestionControl,
 }
@@ -30,8 +31,8 @@ impl ClientTuning {
         Self { network, store, shortest: Mutex::default(), own }
     }
 
-    /// The state of a path: the round-trip times that `time` takes from connections, each beside
-    /// the shortest one to the same address so far, and of these the pair with the median ratio.
+    /// The state of a path: each round-trip time that `time` takes from a connection is paired with
+    /// the shortest one to the same address so far, and the pair with the median ratio is used.
     fn signal(
         &self,
         connections: &[(IpAddr, TcpInfo)],
@@ -68,7 +69,7 @@ impl TuningMemory for ClientTuning {
         }
     }
 
-    /// Which congestion control the servers use is not known here.
+    /// The congestion control of the servers is unknown here.
     fn path_signal(&self) -> PathSignal {
         self.signal(&self.network.tcp_info(), |it| {
             let is_busy = it.segments_received >= MIN_SEGMENTS && it.idle_ms <= MAX_IDLE_MS;

@@ -51,7 +51,7 @@ impl Assembly {
 
     /// Takes a part, and calls `done` with id and bytes of every range that it completes. A range
     /// that lies within the part is passed on as a slice of it, without a copy, unless most of the
-    /// part is wanted by nobody: a slice keeps all of it in memory.
+    /// part was not requested: a slice keeps all of it in memory.
     pub(crate) fn accept(&mut self, part: &Part, mut done: impl FnMut(usize, Bytes)) {
         let all = part.offset..part.offset.saturating_add(part.bytes.len() as u64);
         let first = self.ends.partition_point(|&largest| largest <= part.offset);

@@ -18,7 +18,7 @@ use std::ops::Range;
 const UNCHECKED_BYTES: u64 = 64 << 20;
 
 impl RemoteFile {
-    /// The bytes of `ranges`, as [`RemoteFile::read_ranges`] returns them, past the caches.
+    /// The bytes of `ranges`, as [`RemoteFile::read_ranges`] returns them, bypassing the caches.
     pub(crate) async fn read_past_cache(
         &self,
         cached: &CachedReads,
@@ -68,8 +68,8 @@ impl FileOrigin {
         self.response_to(validator, |reader| reader.push(std::slice::from_ref(&(0..1)), 1)).await
     }
 
-    /// The size of a file whose server does not state it: where its last byte is. A server that
-    /// sends whole files is read to there, and what it sends is kept.
+    /// The size of a file whose server does not state it: the position of its last byte. From a
+    /// server that sends only whole files, all of the file is read and kept.
     pub(crate) async fn last_byte(&self, validator: Option<String>) -> Result<ResponseMeta> {
         self.response_to(validator, |reader| reader.push_tail(&[], 1)).await
     }
@@ -82,7 +82,7 @@ impl FileOrigin {
         let mut reader = self.reader(validator);
         ask(&mut reader);
         while let Some(part) = reader.next().await {
-            // An empty file has no first byte, and its response has said so.
+            // An empty file has no first byte, and its response has shown that.
             if let (Err(error), true) = (part, reader.response().size != Some(0)) {
                 return Err(error);
             }
@@ -90,11 +90,11 @@ impl FileOrigin {
         Ok(reader.response().clone())
     }
 
-    /// The bytes of `ranges` in the version that is `known`, as far as it is.
+    /// The bytes of `ranges`, in the version that is `known`, if any.
     ///
-    /// Much is requested in windows, as a stream is: shares of all of it would be so large that the
-    /// slowest connection determines the time. 100 MB at 20 ms and 1 Gbit/s took 1.5 to 3.3 s in
-    /// one plan, 1.1 to 1.7 s in windows, and 1.1 s on one connection.
+    /// Large reads are requested in windows, as a stream is: shares of the whole read would be so
+    /// large that the slowest connection determines the time. 100 MB at 20 ms and 1 Gbit/s took 1.5
+    /// to 3.3 s in one plan, 1.1 to 1.7 s in windows, and 1.1 s on one connection.
     pub(crate) async fn fetch_ranges(
         &self,
         ranges: &[Range<u64>],
@@ -113,8 +113,8 @@ impl FileOrigin {
         let mut assembly = Assembly::new(
             ranges.iter().cloned().enumerate().filter(|(_, range)| range::len(range) > 0),
         );
-        // The first bytes of a response tell the round-trip time and what the server takes in one
-        // request. Planning everything without that costs more than the round trip.
+        // The first bytes of a response show the round-trip time and the limits of the server for
+        // one request. Planning everything without them costs more than the round trip.
         let unmeasured = self.is_unmeasured() && wanted > SMALL_BYTES;
         let first = if unmeasured { INITIAL_REQUEST_BYTES } else { WINDOW_BYTES };
         let (window, mut rest) = range::divided(&range::merged(ranges, 0), first);

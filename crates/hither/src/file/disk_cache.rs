@@ -3,9 +3,9 @@
 //! It lies between the cache in memory and the server. Bytes on disk of the version that is read
 //! are taken from there; the rest is requested from the server, and written to the disk when it has
 //! arrived. No byte is taken from the disk before the server has named the version of the file
-//! since it was opened: the first request goes to the server whatever is on disk, unless opening
-//! ahead has validated the file. Disks are read and written on threads that may block. A disk that
-//! fails costs the requests that it would have saved, and nothing else.
+//! since it was opened: the first request always goes to the server, unless opening ahead has
+//! validated the file. Disks are read and written on threads that may block. A disk that fails only
+//! costs the requests that it would have saved.
 
 use crate::client::write_behind::WriteBehindQueue;
 use bytes::Bytes;

@@ -8,8 +8,8 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// Prefetches tree data that the program has not asked for. On by default; a program that knows
-    /// the layout of its trees and names all that it needs at once turns it off.
+    /// Prefetches tree data that the program has not requested. On by default; a program that knows
+    /// the layout of its trees and requests everything at once turns it off.
     #[must_use]
     pub fn tree_cache(mut self, on: bool) -> Self {
         self.tree_cache = on;

@@ -106,8 +106,8 @@ impl FileOrigin {
         Ok(Self { context: Arc::clone(context), source, kind, recorder })
     }
 
-    /// Fails if this is a directory of an HTTP server, as far as it tells: its page about a
-    /// directory is a file as far as GET tells.
+    /// Fails if the server reports that this is a directory: GET does not distinguish a page about
+    /// a directory from a file.
     pub(crate) async fn check_no_directory(&self) -> Result<()> {
         let OriginKind::Servers { key: FileKey::Of(location, _), .. } = &self.kind else {
             return Ok(());
@@ -124,7 +124,7 @@ impl FileOrigin {
         }
     }
 
-    /// The same file, for reads that are not those of a program.
+    /// The same file, for reads that the program has not made.
     pub(crate) fn unrecorded(&self) -> Self {
         Self { recorder: None, ..self.clone() }
     }
@@ -168,7 +168,7 @@ impl FileOrigin {
         }
     }
 
-    /// A reader past all caches.
+    /// A reader that bypasses all caches.
     pub(crate) fn reader(&self, validator: Option<String>) -> Reader<'_> {
         Reader::new(&*self.source, validator, self.context.config.reader)
     }
@@ -178,9 +178,8 @@ impl FileOrigin {
         matches!(self.kind, OriginKind::Servers { .. }) && self.source.link().rtt.is_none()
     }
 
-    /// The key under which store and disk cache know the file; none for local files.
-    /// One identity never gets what another one was shown. A credential command may have to run
-    /// first.
+    /// The key under which store and disk cache know the file; none for local files. Bytes are
+    /// never shared between identities. A credential command may have to run first.
     pub(crate) fn metadata_key(&self) -> Option<MetadataKey> {
         let OriginKind::Servers { key, .. } = &self.kind else { return None };
         let (first, key) = match key {
@@ -224,7 +223,7 @@ impl FileOrigin {
         recorder.record(ranges, times, found, fetched);
     }
 
-    /// Saves what was learned about servers for the next run.
+    /// Stores the learned properties of servers for the next run.
     pub(crate) fn remember_endpoint(&self) {
         if matches!(self.kind, OriginKind::Servers { .. }) {
             self.context.network.remember_all();

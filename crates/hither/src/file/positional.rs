@@ -171,7 +171,7 @@ impl RemoteFile {
         }
     }
 
-    /// Learns from the first reads of a file what to prefetch of the files that follow.
+    /// Learns from the first reads of a file which ranges to prefetch of the files that follow.
     fn learn(&self, ranges: &[Range<u64>]) {
         if let (Some(task), Some(cached)) = (self.path.open_ahead(), self.path.cached())
             && let Some(ends) = cached.prefetched().filter(|ends| ends.is_recorded())
@@ -181,8 +181,8 @@ impl RemoteFile {
     }
 }
 
-/// Waits for a read of `ranges` ranges, the first at `offset`, and tells the trees if it does not
-/// complete at once.
+/// Waits for a read of `ranges` ranges, the first at `offset`, and notifies the tree cache if it
+/// does not complete at once.
 async fn on_wait<T>(
     cached: &CachedReads,
     offset: u64,

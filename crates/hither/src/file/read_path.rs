@@ -15,9 +15,9 @@
 //! trees use the origin directly.
 //!
 //! The layers are built at the first read or hint, because the key of the caches may need a token.
-//! The first read then seeds them, once: with what opening ahead has prefetched, else with stored
-//! metadata. Reads that are concurrent with it wait. If opening ahead failed, the first read
-//! returns that error, and the next one asks the server.
+//! The first read then seeds them, once: with the bytes that opening ahead has prefetched, else
+//! with stored metadata. Reads that are concurrent with it wait. If opening ahead failed, the first
+//! read returns that error, and the next one asks the server.
 
 use crate::client::context::ClientContext;
 use crate::file::disk_cache::DiskCacheSource;
@@ -124,7 +124,7 @@ impl ReadPath {
     ///
     /// # Errors
     ///
-    /// The error of asking for the version, if nothing was read yet.
+    /// The error of the request for the version, if nothing was read yet.
     pub(crate) async fn open_again(
         &self,
         origin: &Arc<FileOrigin>,
@@ -140,7 +140,7 @@ impl ReadPath {
             first.settle(&origin.first_byte(None).await?);
         }
         let cached = CachedReads::new(origin, first.file.open_again(), first.disk.clone(), options);
-        // The bytes that the first one was seeded with are in the memory that both share.
+        // The seeds of the first open file are in the cache that both share.
         cached.seeded.set(None).ok();
         let cached: LazyCached = LazyLock::new(Box::new(move || cached));
         LazyLock::force(&cached);
@@ -148,7 +148,7 @@ impl ReadPath {
         Ok(Self::Cached { open_ahead, cached })
     }
 
-    /// The version of which the file was read, if that is known with its size.
+    /// The version that was read, if it is known with its size.
     pub(crate) fn version_read(&self) -> Option<Version> {
         let Self::Cached { cached, .. } = self else { return None };
         let version = LazyLock::get(cached)?.file.confirmed_version();
@@ -231,7 +231,7 @@ impl CachedReads {
         self.file.confirmed_version()?.validator
     }
 
-    /// Adopts the version that a response to a read past the caches names.
+    /// Adopts the version in the response to a read that bypassed the caches.
     pub(crate) fn settle(&self, response: &ResponseMeta) {
         let ResponseMeta { size, validator, .. } = response.clone();
         if validator.is_some() {
@@ -250,8 +250,8 @@ impl CachedReads {
         self.seeded.get().and_then(Option::as_ref)
     }
 
-    /// A read of `ranges` ranges, the first at `offset`, has to wait: it may be time to open the
-    /// trees.
+    /// Records that a read of `ranges` ranges, the first at `offset`, has to wait: the trees may
+    /// have to be opened now.
     pub(crate) fn on_wait(&self, offset: u64, ranges: usize) {
         if let Some(trees) = &self.trees {
             trees.on_wait(offset, ranges, self.prefetched().is_some());

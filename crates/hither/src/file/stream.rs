@@ -89,8 +89,8 @@ impl RemoteFile {
         if wanted > SMALL_BYTES {
             self.origin.source.expect_bulk();
         }
-        // On a path without measurements, the first bytes of a response give what the plan of the
-        // rest needs.
+        // On a path without measurements, the first bytes of a response give the values for the
+        // plan of the rest.
         let unmeasured = self.origin.is_unmeasured() && wanted > SMALL_BYTES;
         let first = if unmeasured { INITIAL_REQUEST_BYTES } else { WINDOW_BYTES };
         let mut reader = self.origin.reader(cached.and_then(CachedReads::validator));
@@ -139,8 +139,8 @@ impl RemoteFile {
     }
 }
 
-/// Waits for `check`, and reads on meanwhile: it may need a connection that the reader has. Returns
-/// the events of the reader, whose bytes its budget bounds.
+/// Waits for `check`, and continues reading meanwhile: `check` may need a connection that the
+/// reader holds. Returns the events of the reader, whose bytes its budget bounds.
 async fn beside(
     reader: &mut Reader<'_>,
     check: impl Future<Output = Result<()>>,
@@ -192,7 +192,7 @@ impl ReorderBuffer {
     fn accept(&mut self, part: Part, write: &mut impl FnMut(&[u8]) -> Result<()>) -> Result<u64> {
         let mut done = part.bytes.len() as u64;
         if part.offset > self.next {
-            // A part that has arrived twice: the longer one counts.
+            // If a part has arrived twice, the longer one is kept.
             let kept = self.early.entry(part.offset).or_default();
             if kept.len() < part.bytes.len() {
                 done = kept.len() as u64;

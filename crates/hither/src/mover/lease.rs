@@ -15,9 +15,9 @@ pub(crate) struct Lease {
     /// The directories that are copied from and to.
     pub(crate) source: String,
     pub(crate) target: String,
-    /// The directory, made when the lease was dealt out, in which the bytes of files wait for their
-    /// names. It is removed when the lease is given to another node: then nothing in it can be
-    /// written or renamed any more.
+    /// The fence: the directory, made when the lease was dealt out, in which files are written
+    /// before they get their final names. It is removed when the lease is given to another node:
+    /// then no file in it can be written or renamed any more.
     pub(crate) fence: String,
     /// Has the servers move the files: `auto`, `pull` or `push`.
     pub(crate) third_party: Option<String>,
@@ -34,12 +34,12 @@ pub(crate) enum LeaseWork {
     Begin { part: LargeFile },
     /// Copies a range.
     Range { part: LargeFile, start: u64, end: u64 },
-    /// Gives a file its name when all ranges are there.
+    /// Gives a file its name when all ranges are written.
     Finish {
         part: LargeFile,
         epoch: u64,
         ranges: Vec<RangeChecksum>,
-        /// A node may still write to the upload: the name goes to a copy of it.
+        /// True if another node may still write to the upload: then a copy of it gets the name.
         is_shared: bool,
     },
 }
@@ -49,7 +49,7 @@ pub(crate) enum LeaseWork {
 pub(crate) struct ListedPath {
     /// Path below the source.
     pub(crate) path: String,
-    /// Size in bytes, if the listing tells it.
+    /// Size in bytes, if the listing states it.
     pub(crate) size: Option<u64>,
     /// Nanoseconds since 1970.
     pub(crate) modified: Option<u64>,
@@ -60,7 +60,7 @@ pub(crate) struct ListedPath {
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct LargeFile {
     pub(crate) file: ListedPath,
-    /// A path beside which the upload has its partial file.
+    /// A path in whose directory the upload has its partial file.
     pub(crate) aside: String,
     /// The upload, once it is begun.
     #[serde(default)]
@@ -78,15 +78,15 @@ pub(crate) struct RangeChecksum {
 /// The result of a lease.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct LeaseResult {
-    /// The kind of the error by which all of it failed, and its message.
+    /// The kind and the message of the error with which the whole lease failed.
     pub(crate) error: Option<(String, String)>,
     /// Files that failed: path, kind, message.
     pub(crate) failures: Vec<(String, String, String)>,
     /// Notices for the user.
     pub(crate) notices: Vec<String>,
-    /// Bytes that came in.
+    /// Received bytes.
     pub(crate) bytes_arrived: u64,
-    /// The token of an upload that was begun; none if its destination takes no ranges.
+    /// The token of an upload that was begun; none if its destination does not support ranges.
     pub(crate) token: Option<String>,
     /// Checksums of a range or a file.
     pub(crate) crc32c: Option<String>,
@@ -127,7 +127,7 @@ impl ListedPath {
     }
 }
 
-/// The checksums of the whole of which these are the ranges, in their order.
+/// The checksums of the whole file, combined from those of its ranges in their order.
 pub(crate) fn combined(ranges: &[RangeChecksum]) -> Result<(Checksum, Option<Checksum>)> {
     let crc32c = combined_as(Algorithm::Crc32c, ranges, |it| Some(it.crc32c.as_str()))?;
     let crc32c = crc32c.ok_or_else(|| Error::new(ErrorKind::Invalid, "a range has no checksum"))?;
@@ -135,7 +135,7 @@ pub(crate) fn combined(ranges: &[RangeChecksum]) -> Result<(Checksum, Option<Che
     Ok((crc32c, adler32))
 }
 
-/// The same of one kind; none if a range has none of it.
+/// The same for one algorithm; none if a range lacks it.
 fn combined_as(
     algorithm: Algorithm,
     ranges: &[RangeChecksum],

@@ -1,14 +1,14 @@
-//! The share of a node in what all nodes of a job may have together.
+//! The share of a node in the connections and the bandwidth of a job.
 //!
-//! Whoever deals out the leases writes the share into the folder, and writes it anew as leases
-//! begin and end elsewhere. It holds for the whole mover: its leases have one limit of bandwidth
-//! and the connections of one client in common, so a lease that has little to do leaves them to
-//! the others. Without a share no lease begins.
+//! The coordinator writes the share into the folder, and writes it again as leases begin and end on
+//! other nodes. It applies to the whole mover: its leases share one bandwidth limit and the
+//! connections of one client, so a lease with little work leaves them to the others. Without a
+//! share no lease begins.
 //!
-//! A share ends when nobody counts on this node any more, and by itself, as there may be nobody to
-//! say so: when the mover has had no lease for [`IDLE`], or when a lease was taken back. Whoever
-//! gives it to another node waits for longer than that. A mover that goes on is given a new one,
-//! since the file is gone.
+//! A share ends when the coordinator gives this node up. It also ends by itself, because the
+//! coordinator may be unreachable: when the mover has had no lease for [`IDLE`], or when a lease
+//! was taken back. Before the coordinator gives the share to another node, it waits for longer than
+//! that. The file is removed then, so a mover that continues gets a new share.
 
 use crate::client::Client;
 use hither_transfer::{BandwidthLimiter, CopyControl};
@@ -20,25 +20,25 @@ use std::time::Duration;
 /// The time without leases after which a share ends: leases follow each other more closely.
 pub(super) const IDLE: Duration = Duration::from_secs(1);
 
-/// Limits of all that a mover does.
+/// Limits of all leases of a mover together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub(super) struct Share {
     /// Connections to a server.
     connections: usize,
-    /// Bytes a second.
+    /// Bytes per second.
     bandwidth: Option<u64>,
 }
 
 /// The limits of a lease, which change while it is carried out.
 #[derive(Debug)]
 pub(super) struct LeaseLimits {
-    /// Connections when it begins.
+    /// The number of connections when it begins.
     pub(super) connections: usize,
     pub(super) bandwidth: Option<Arc<BandwidthLimiter>>,
     pub(super) control: Arc<CopyControl>,
 }
 
-/// The share that a mover has, and the limit of bandwidth that its leases have in common.
+/// The share of a mover, and the bandwidth limiter that its leases share.
 #[derive(Debug, Default)]
 pub(super) struct SharedLimits {
     share: Option<Share>,
@@ -46,7 +46,7 @@ pub(super) struct SharedLimits {
 }
 
 impl SharedLimits {
-    /// The share at the moment.
+    /// The present share.
     pub(super) fn share(&self) -> Option<Share> {
         self.share
     }
@@ -68,20 +68,20 @@ impl SharedLimits {
         });
     }
 
-    /// The limits of a lease that begins, one of `leases`.
+    /// The limits of a new lease, one of `leases`.
     pub(super) fn for_lease(&self, leases: usize) -> LeaseLimits {
         let bandwidth = self.bandwidth.clone();
         LeaseLimits { connections: self.each(leases), bandwidth, control: Arc::default() }
     }
 
-    /// Divides the connections between the leases that there are now.
+    /// Divides the connections among the present leases.
     pub(super) fn divide<'a>(&self, leases: impl ExactSizeIterator<Item = &'a LeaseLimits>) {
         let each = self.each(leases.len());
         leases.for_each(|lease| lease.control.set_max_workers(each));
     }
 
-    /// The connections of each of a number of leases. Together they may be too many by a few: the
-    /// client keeps to the share.
+    /// The connections of each of a number of leases. Their sum may exceed the share by a few; the
+    /// client enforces the share.
     fn each(&self, leases: usize) -> usize {
         let connections = self.share.map_or(1, |share| share.connections);
         connections.div_ceil(leases.max(1)).max(1)

@@ -1,15 +1,15 @@
-//! How a file that several nodes wrote gets its name, once.
+//! The rename of a file that several nodes wrote to its final name, exactly once.
 //!
-//! The upload has a partial file `P` aside. Who finishes the file renames `P` to a partial name
-//! that bears the epoch of its lease, beside the final one: a rename succeeds for one of any number
-//! of nodes. A node that comes after one that has vanished renames the file of that one's epoch to
-//! its own. So a name is the right to go on, and whoever was stopped and continues late has lost
-//! it: there is nothing of that name any more to be committed.
+//! The upload has a partial file `P` in another directory. The node that finishes the file renames
+//! `P` to a partial name with the epoch of its lease, in the directory of the final name: a rename
+//! succeeds for only one of several nodes. If that node is lost, its successor renames the file
+//! from the old epoch's name to its own. So the file's name is the right to continue, and a node
+//! that was stopped and continues late has lost it: no file of its name is left to be committed.
 //!
-//! A node whose lease of a range was taken from it may still hold the partial file open and write
-//! to it. It can be kept from names, not from the file. Such a file (`is_shared`) is copied within
-//! the storage, into the fence, and the copy has the name in the end, if its checksum is that of
-//! the ranges: nothing that is written late reaches it.
+//! A node that has lost the lease of a range may still hold the partial file open and write to it.
+//! Renames cannot prevent that. Such a file (`is_shared`) is copied within the storage, into the
+//! fence, and the copy gets the final name, if its checksum is that of the ranges: late writes do
+//! not reach the copy.
 
 use crate::mover::lease::{LargeFile, LeaseResult, RangeChecksum, combined};
 use crate::mover::work::{Places, sync_directories};
@@ -67,7 +67,7 @@ async fn compare_with_source(
     adler32: Option<&Checksum>,
 ) -> Result<()> {
     let Some(received) = adler32.filter(|_| places.source.local.is_none()) else { return Ok(()) };
-    // A server that cannot tell is no failure: most cannot.
+    // A server without a checksum is no failure: most have none.
     let told = places.source.storage.checksum(&entry.path, Algorithm::Adler32).await;
     match told.ok().flatten() {
         Some(expected) if expected != *received => Err(Error::new(
@@ -91,15 +91,15 @@ struct SharedUpload<'a> {
 }
 
 impl SharedUpload<'_> {
-    /// The partial name of the file in the hands of this epoch, the same in both directories.
+    /// The partial name of the file for this epoch, the same in both directories.
     fn name(&self, epoch: u64) -> String {
         let text = format!("{}\n{}\n{epoch}", self.aside.path, self.part.token);
         let digest = Hasher::of(Algorithm::Sha256, text.as_bytes());
         partial_name(digest.value().iter().take(8).fold(0, |n, byte| n << 8 | u64::from(*byte)))
     }
 
-    /// Renames the file, from whatever name it has, to that of this epoch beside the final one.
-    /// False if there is none: it may have its final name.
+    /// Renames the file, whatever its present name, to that of this epoch, in the directory of the
+    /// final name. False if it is not found: it may have its final name.
     async fn take_over(&self, epoch: u64, is_shared: bool, fence: &CopyPath) -> Result<bool> {
         let mine = sibling(self.path, &self.name(epoch));
         for earlier in (0..epoch).rev() {
@@ -127,7 +127,7 @@ impl SharedUpload<'_> {
         self.rename(&copy, &mine).await
     }
 
-    /// Renames a file. False if there is none.
+    /// Renames a file. False if it does not exist.
     async fn rename(&self, from: &str, to: &str) -> Result<bool> {
         match self.storage.rename(from, to, false).await {
             Ok(()) => Ok(true),
@@ -136,8 +136,8 @@ impl SharedUpload<'_> {
         }
     }
 
-    /// Fails unless the file has its name already: the node before this one gave it, and could not
-    /// say so.
+    /// Fails unless the file has its final name already: the node before this one has renamed it,
+    /// and could not report that.
     async fn check_is_named(&self, entry: &DirEntry, crc32c: &Checksum) -> Result<()> {
         let named = self.storage.stat(self.path).await.map_err(|_| lost(self.path))?;
         let told = self.storage.checksum(self.path, Algorithm::Crc32c).await.ok().flatten();

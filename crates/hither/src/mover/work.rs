@@ -1,14 +1,14 @@
 //! The work of a lease.
 //!
-//! Files are copied into the lease's fence, a directory beside their targets, under the names that
-//! they will have below the target, and renamed from there when all are on the disk. Everything
-//! that a lease does to files is done by names within its fence. Whoever gives the lease to another
-//! node removes the fence first; a node that was stopped meanwhile, or cut off, then finds none of
-//! these names, and no call of it can make them again: neither file systems nor most servers create
-//! a file in a directory that is not there. Where a server does, a file takes the place of the
-//! removed fence. Only the first task that has a lease may use its fence, which it shows by making
-//! the directory [`CLAIM`] in it: Dask may run a task twice. A fence without it is not the one that
-//! was made for the lease.
+//! Files are copied into the lease's fence, a directory at the destination, under the names that
+//! they will have below the target, and renamed from there when all are on the disk. A lease
+//! changes files only by names within its fence. Before the coordinator gives the lease to another
+//! node, it removes the fence. A node that was stopped or cut off meanwhile then finds none of
+//! these names, and cannot create them again: neither file systems nor most servers create a file
+//! in a missing directory. Where a server does, a file takes the place of the removed fence. Only
+//! the first task of a lease may use its fence, because Dask may run a task twice: it claims the
+//! fence by making the directory [`CLAIM`] in it. A fence without it is not the one that was made
+//! for the lease.
 //!
 //! Ranges of one file go to one upload, which nodes share; see [`super::take_over`] for how it gets
 //! its name.
@@ -34,15 +34,15 @@ use std::time::Duration;
 
 /// The directory by which a lease's task claims the fence.
 const CLAIM: &str = ".hither-claim";
-/// The interval at which a lease looks whether it was taken back: a fraction of a lease.
+/// The interval at which a lease checks that it was not taken back: a fraction of a lease.
 const FENCE_INTERVAL: Duration = Duration::from_secs(1);
-/// Files that get their names at the same time, each in two round trips.
+/// The number of files that are renamed concurrently, each in two round trips.
 const RENAMES: usize = 64;
 
-/// Directories of targets that are known to be there.
+/// Directories of targets that are known to exist.
 pub(super) type MadeDirectories = Mutex<HashSet<String>>;
 
-/// The places of a lease.
+/// The source, target and fence of a lease.
 pub(super) struct Places {
     pub(super) source: CopyPath,
     pub(super) target: CopyPath,
@@ -103,7 +103,7 @@ impl Client {
                 move_files(places, files, failures, options, made, progress).await
             }
             LeaseWork::Begin { part } => {
-                // The ranges come in a moment, and find connections that are open.
+                // The leases of ranges follow soon, and find open connections.
                 let (path, _) = places.source.below(&part.file.path);
                 places.source.storage.source(&path)?.preconnect(limits.connections);
                 let token = begin(&self.copy_path(&part.aside, &[])?, part).await?;
@@ -149,8 +149,8 @@ impl Client {
     }
 }
 
-/// Returns when the fence is gone, or a file has its place: nothing of the work is of any use then.
-/// It saves time and bytes; late work does no harm without it either.
+/// Returns when the fence was removed, or replaced by a file: the work is useless then. This only
+/// saves time and bytes; late work is harmless without it.
 async fn taken_back(fence: &CopyPath) {
     loop {
         tokio::time::sleep(FENCE_INTERVAL).await;
@@ -185,7 +185,7 @@ async fn move_files(
             None => whole.push(&*file.path),
         }
     }
-    // What is no error of a file is one of the whole.
+    // An error that is not one of a single file is one of the whole lease.
     if let Some(error) = errors.into_values().next() {
         return Err(error);
     }
@@ -231,8 +231,8 @@ impl NameFailures {
         self.0.push((path.to_owned(), format!("{:?}", error.kind()), error.to_string()));
     }
 
-    /// Records a failure that concerns one name only. Any other is that of the lease; so is a name
-    /// that is missing, since the fence may have been removed.
+    /// Records a failure that concerns one name only. Any other failure is that of the lease; so is
+    /// a missing name, because the fence may have been removed.
     fn record(&mut self, path: &str, done: Result<()>) -> Result<()> {
         match done {
             Err(error) if error.kind() != ErrorKind::NotFound && error.concerns_name() => {
@@ -244,11 +244,11 @@ impl NameFailures {
     }
 }
 
-/// Begins an upload that several nodes write to. None if its storage takes no ranges, or is not
-/// known to take them from several clients.
+/// Begins an upload that several nodes write to. None if its storage does not support ranges, or is
+/// not known to accept them from several clients.
 ///
-/// An upload to a server may have no file there before the first bytes. Whoever comes with a token
-/// has to find one, so the last byte is written here, as a zero that its range replaces.
+/// An upload to a server may have no file there before the first bytes. A node that resumes it by
+/// its token has to find one, so the last byte is written here, as a zero that its range replaces.
 async fn begin(aside: &CopyPath, part: &LargeFile) -> Result<Option<String>> {
     if aside.storage.name().starts_with("root") {
         return Ok(None);
@@ -267,8 +267,8 @@ async fn begin(aside: &CopyPath, part: &LargeFile) -> Result<Option<String>> {
     Ok(token)
 }
 
-/// Makes the directory `relative` of `target` and those that it is in. A late node may do this,
-/// too: the directories are those of the job.
+/// Makes the directory `relative` of `target` and its parents. A late node may do this, too: the
+/// directories belong to the job.
 pub(super) async fn make_directories(
     target: &CopyPath,
     relative: &str,
@@ -289,7 +289,7 @@ pub(super) async fn make_directories(
     Ok(())
 }
 
-/// Puts the new names of local files on the disk.
+/// Syncs the directories of renamed local files.
 pub(super) fn sync_directories<'a>(target: &CopyPath, paths: impl Iterator<Item = &'a str>) {
     let Some(local) = &target.local else { return };
     for directory in paths.map(parent).collect::<BTreeSet<_>>() {

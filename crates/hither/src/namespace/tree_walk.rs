@@ -1,8 +1,9 @@
 //! A walk through a tree: every name below a directory, as it is found.
 //!
-//! A server with streams of trees names everything in one request; a walk that breaks off continues
-//! after the last name. Elsewhere several directories are listed at the same time. In both cases
-//! memory does not grow with the number of files. A directory that fails does not end the walk.
+//! A server with streams of trees lists everything in one request; a walk that breaks off continues
+//! after the last name. On other servers several directories are listed at the same time. In both
+//! cases memory does not grow with the number of files. A directory that fails does not end the
+//! walk.
 
 use crate::client::Client;
 use crate::client::storage_path::StoragePath;
@@ -15,7 +16,7 @@ use hither_transport::MonotonicClock;
 
 /// Directories that are listed at the same time.
 const AT_ONCE: usize = 16;
-/// The deepest level: a server that has more is in a loop.
+/// The deepest level: a tree that is deeper is taken for a loop.
 const MAX_LEVELS: usize = 256;
 
 /// The part of a tree that a walk visits.
@@ -33,20 +34,19 @@ pub enum WalkEvent {
     /// A name, with its path from the root of the storage, and its level below the root of the
     /// walk, which is itself at level 0.
     Entry(DirEntry, usize),
-    /// A name that is left out: its path and the reason.
+    /// A name that is skipped: its path and the reason.
     LeftOut(String, String),
     /// A path that failed.
     Failed(String, Error),
 }
 
 impl Client {
-    /// Hands what is at `root` and all that is below it to `take`, in no order. Directories are
-    /// handed over whether the filter includes them or not, if they are in one that it includes.
+    /// Passes the entry at `root` and all entries below it to `take`, in no order. Directories are
+    /// passed even if the filter excludes them, if their parent is included.
     ///
     /// # Errors
     ///
-    /// If nothing is known of `root` or it cannot be listed; the errors of `take`, which end the
-    /// walk.
+    /// If `root` has no metadata or cannot be listed; the errors of `take`, which end the walk.
     pub async fn walk(
         &self,
         root: &StoragePath,
@@ -61,7 +61,7 @@ impl Client {
         if !is_directory || options.max_levels == Some(0) {
             return Ok(());
         }
-        // A stream has everything: what a filter excludes would come, too.
+        // A stream contains everything: excluded names would arrive, too.
         let is_whole = options.max_levels.is_none() && options.filter.is_empty();
         if is_whole && storage.has_trees() {
             let policy = self.config().reader.retry;
@@ -141,7 +141,7 @@ impl<F: FnMut(WalkEvent) -> Result<()> + Send> TreeWalk<'_, F> {
         }
     }
 
-    /// Hands on what a listing of the directory at `path` lacks.
+    /// Reports the gaps of a listing of the directory at `path`.
     fn tell_missing(&mut self, listing: &Listing, path: &str) -> Result<()> {
         for (name, error) in &listing.failed {
             (self.take)(WalkEvent::Failed(name.clone(), error.clone()))?;

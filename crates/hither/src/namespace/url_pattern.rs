@@ -1,16 +1,16 @@
 //! Patterns in URLs: `https://host/run7/*.root` stands for the names that match.
 //!
 //! The components of the path are patterns in the syntax of filters: `*`, `[a-z]`, `{a,b}`. `?`
-//! begins the query of a URL and is none. A star does not match the dot at the beginning of a name.
-//! In URLs of HTTP, what is percent-encoded is meant literally, so `%2A` is a star; those of XRootD
-//! and S3 have nothing encoded. Local paths are left as they are: shells expand them.
+//! begins the query of a URL and is not a pattern. A star does not match the dot at the beginning
+//! of a name. In URLs of HTTP, percent-encoded characters are literal, so `%2A` is a star; URLs of
+//! XRootD and S3 are not encoded. Local paths are not expanded: shells do that.
 //!
-//! Names may have these characters, too: a URL is looked at as it is before it is a pattern, and if
-//! it names something, it means that and nothing else. What cannot be looked at may be there, so
-//! its error is the result. There is one exception: stores that refuse to look at an absent name
-//! (403) often allow the listing of its directory, which then decides, except for what removes
-//! ([`UrlMatches::refused`]). A name with brackets or braces that is not there and matches nothing
-//! stands for itself, as in a shell; one with a star is an error then.
+//! Names may have these characters, too: the metadata of the literal URL are requested first, and
+//! if it exists, it is the only match. If that request fails, the name may exist, so the error is
+//! the result. There is one exception: stores that refuse metadata of an absent name (403) often
+//! allow the listing of its directory, which then decides, except for removals
+//! ([`UrlMatches::refused`]). A name with brackets or braces that does not exist and matches
+//! nothing stands for itself, as in a shell; one with a star is an error then.
 
 use crate::client::Client;
 use crate::client::storage_path::local_path;
@@ -25,7 +25,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 const MAX_NAMES: usize = 1_000_000;
 /// Directories that are listed at the same time.
 const AT_ONCE: usize = 16;
-/// Characters of a name that are not encoded in URLs, beside letters and digits.
+/// Characters of a name that are not encoded in URLs, besides letters and digits.
 const ENCODED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// Characters that have a meaning in patterns.
 const SPECIAL: [char; 7] = ['*', '?', '[', ']', '{', '}', '\\'];
@@ -39,20 +39,20 @@ pub struct UrlMatches {
     /// Names that may match and cannot be used, and directories that match a part of the pattern
     /// and could not be listed, and why.
     pub failures: Vec<Error>,
-    /// The refusal to tell whether there is something of exactly that name, which the listing of
-    /// its directory does not show.
+    /// The server's refusal to state whether exactly that name exists, where the listing of its
+    /// directory does not show the name.
     pub refused: Option<Error>,
 }
 
 impl Client {
-    /// The URLs that `url` stands for: only itself if it has no pattern in its path or there is
-    /// something of exactly that name, else those that match.
+    /// The URLs that `url` stands for: only itself if it has no pattern in its path or exactly that
+    /// name exists, else those that match.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::NotFound`] if nothing matches a pattern with a star, [`ErrorKind::Invalid`] for
     /// a malformed one, [`ErrorKind::TooLarge`] for more than a million names; the errors of
-    /// listing the directory, and of looking at the name itself if it may be there.
+    /// listing the directory, and of the metadata of the name itself if it may exist.
     pub async fn matching_urls(&self, url: &str) -> Result<UrlMatches> {
         let itself = || UrlMatches { urls: vec![url.to_owned()], ..UrlMatches::default() };
         let Some(pattern) = UrlPattern::of(url) else { return Ok(itself()) };
@@ -73,7 +73,8 @@ impl Client {
         }
     }
 
-    /// The names that match. `refused` is the refusal to look at the URL itself.
+    /// The names that match. `refused` is the error of the request for the literal URL, if it was
+    /// refused.
     async fn matches(
         &self,
         pattern: &UrlPattern<'_>,
@@ -84,7 +85,7 @@ impl Client {
         let storage = &*named.storage;
         let mut found = UrlMatches { refused, ..UrlMatches::default() };
         let mut paths = vec![named.path.clone()];
-        // The path of what the URL names if it is taken literally, up to this level.
+        // The path of the literal URL, up to this level.
         let mut literal = named.path.clone();
         for (level, component) in pattern.components.iter().enumerate() {
             let is_last = level + 1 == pattern.components.len();
@@ -102,7 +103,8 @@ impl Client {
                 let listing = match listed {
                     Ok(listing) => listing,
                     Err(error) if level == 0 => return Err(found.refused.unwrap_or(error)),
-                    // Below the first level there may be files, and what nobody may list.
+                    // Below the first level there may be files, and directories that cannot be
+                    // listed.
                     Err(error) => {
                         if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Invalid) {
                             found.failures.push(error);
@@ -116,7 +118,7 @@ impl Client {
                 {
                     return Err(error);
                 }
-                // A link that leads to nothing is there, although its server says that it is not.
+                // A broken link exists, although its server reports it as missing.
                 if is_last
                     && path == parent
                     && listing.entries.iter().any(|entry| entry.path == literal)
@@ -125,7 +127,7 @@ impl Client {
                     return Ok(found);
                 }
                 let matches = |path: &str| component.matches(matcher.as_ref(), path);
-                // What may match and cannot be used must not be passed over.
+                // Names that may match and cannot be used must not be skipped silently.
                 found.failures.extend(listing.gaps);
                 let failed = listing.failed.into_iter().filter(|(path, _)| matches(path));
                 found.failures.extend(failed.map(|(_, error)| error));
@@ -159,7 +161,8 @@ impl Client {
     }
 }
 
-/// Returns true if the error of looking at a name says that it is not there, or cannot be.
+/// Returns true if this error of a request for a name means that it does not exist, or cannot
+/// exist.
 fn says_absent(error: &Error) -> bool {
     let is_refused_name = matches!(error.failure(), Failure::Status { code: 400, .. });
     is_refused_name || matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Invalid)
@@ -173,9 +176,9 @@ struct UrlPattern<'a> {
     components: Vec<PatternComponent>,
     /// The query with its question mark, or nothing.
     query: &'a str,
-    /// It ends with a slash.
+    /// True if it ends with a slash.
     names_directories: bool,
-    /// Nothing in it is encoded.
+    /// True if nothing in it is encoded.
     is_literal: bool,
 }
 
@@ -184,7 +187,7 @@ struct UrlPattern<'a> {
 struct PatternComponent {
     /// The pattern, in the syntax of filters.
     pattern: String,
-    /// The name that it is if it is taken literally.
+    /// The literal name.
     name: String,
     is_pattern: bool,
 }
@@ -305,8 +308,8 @@ impl PatternComponent {
         (self.pattern.starts_with('.') || !name.starts_with('.')) && matcher.includes_file(name)
     }
 
-    /// Returns true if the listing of the directory at `path` shows that this, taken literally, is
-    /// not there.
+    /// Returns true if the listing of the directory at `path` shows that the literal name does not
+    /// exist.
     fn is_absent(&self, listing: &Listing, path: &str) -> bool {
         let own = join(path, &self.name);
         listing.is_complete() && listing.entries.iter().all(|entry| entry.path != own)

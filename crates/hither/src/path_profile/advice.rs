@@ -1,11 +1,11 @@
-//! Advice from a profile of a path: only what the numbers carry.
+//! Advice from a profile of a path, only as far as the numbers support it.
 
 use super::report::{BandwidthStep, PathLimit, PathProfile, mebibytes, rate};
 use hither_transport::TransportConfig;
 
 /// The time in milliseconds that a server near by may need for a response.
 const SERVER_MS: f64 = 10.0;
-/// The share of what a window or a CPU allows from which on it is the limit.
+/// The share of the rate that a window or a CPU allows at which it counts as the limit.
 const FULL: f64 = 0.7;
 /// The share of segments out of order that is worth mentioning, of a thousand at least.
 const LOSSY: f64 = 0.001;
@@ -47,7 +47,7 @@ fn connections(profile: &PathProfile, config: &TransportConfig) -> Option<String
     }
 }
 
-/// The reason why one connection brings less than several.
+/// The reason why one connection is slower than several.
 fn reason(profile: &PathProfile, one: &BandwidthStep, config: &TransportConfig) -> String {
     let busy = profile.cpu_seconds_per_gb.unwrap_or_default() * one.bytes_per_s / 1e9;
     if busy >= FULL {

@@ -17,7 +17,7 @@ pub struct PathProfile {
     pub bytes_received: u64,
     /// The caller ended the profile.
     pub interrupted: bool,
-    /// Shortest handshake of TCP, with whatever answers it: the server, a tunnel, a proxy.
+    /// Shortest handshake of TCP, with the server, a tunnel or a proxy.
     pub tcp_handshake_ms: Option<f64>,
     /// Shortest handshake of TLS, with the CPU time of both ends.
     pub tls_handshake_ms: Option<f64>,
@@ -43,7 +43,7 @@ pub struct PathProfile {
     pub tcp_rmem_max: Option<u64>,
     /// Largest receive buffer that a program may set (`net.core.rmem_max`).
     pub rmem_max: Option<u64>,
-    /// CPU seconds of this process per 10^9 bytes of the file, those of TLS included.
+    /// CPU seconds of this process per 10^9 bytes of the file, including TLS.
     pub cpu_seconds_per_gb: Option<f64>,
     /// Advice, with the numbers behind it, and failures of single connections.
     pub advice: Vec<String>,
@@ -64,9 +64,9 @@ pub struct BandwidthStep {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PathLimit {
-    /// That of each connection: two bring more than one.
+    /// A limit of each connection: two are faster than one.
     Connection,
-    /// That of all connections together: the path, the server or this machine.
+    /// A limit of all connections together: the path, the server or this machine.
     Path,
     /// Not measured.
     #[default]

@@ -1,9 +1,10 @@
 //! The rate of a stream once it is steady.
 //!
 //! At the start of a step windows open, so its second half counts. A server that limits connections
-//! (`limit_rate` of nginx) sends what is due in a second at once. The rate of a few bursts depends
-//! on where it is cut, so it is cut where bursts begin. What is left over of a burst because it did
-//! not fit into a window comes after a pause, too, and is no burst.
+//! (`limit_rate` of nginx) sends the bytes of a second in one burst. The rate of a few bursts
+//! depends on the limits of the interval, so the interval begins and ends where bursts begin. The
+//! rest of a burst that did not fit into a window also arrives after a pause, and does not count as
+//! a burst.
 
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 //!
 //! All threads share one [`TraceWriter`] behind one lock, which is held for some twenty nanoseconds
 //! per read, and while a block is written every few thousand reads. If the trace cannot be written
-//! any further, because the disk is full, it ends there: reads go on, and
+//! any further, because the disk is full, it ends there: reads continue, and
 //! [`Client::flush_trace`](crate::Client::flush_trace) returns the error.
 
 use hither_core::Clock;

@@ -71,10 +71,10 @@ pub struct ReplayReport {
     pub report: Report,
 }
 
-/// The longest wait for requests that are on their way when all reads have ended.
+/// The longest wait for requests that are in flight when all reads have ended.
 const MAX_SETTLING: Duration = Duration::from_secs(10);
 
-/// The pause between two looks for such requests.
+/// The interval at which such requests are checked.
 const SETTLING_POLL: Duration = Duration::from_millis(1);
 
 /// The shortest pause. Shorter ones are saved up, because timers are no finer.
@@ -96,7 +96,7 @@ struct ThreadCounters {
 
 impl Client {
     /// Replays the trace at `path`. The report covers all requests of the client during the replay,
-    /// with what they read ahead that no read of the trace needed.
+    /// including read-ahead that no read of the trace needed.
     ///
     /// # Errors
     ///
@@ -152,9 +152,9 @@ impl Client {
         Ok(all)
     }
 
-    /// Waits until nothing that was read ahead is on its way, for [`MAX_SETTLING`] at most: a
-    /// request is counted once it is sent, its bytes as they come, and the server logs all of them.
-    /// Returns the bytes that are on their way even then.
+    /// Waits until no read-ahead is in flight, for [`MAX_SETTLING`] at most: a request is counted
+    /// when it is sent and its bytes when they arrive, but the server logs all of them. Returns the
+    /// bytes that are still in flight then.
     fn await_requests(&self, clock: &MonotonicClock) -> u64 {
         let until = clock.now() + MAX_SETTLING;
         loop {

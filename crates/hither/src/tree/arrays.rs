@@ -54,7 +54,7 @@ pub struct ArraysRequest {
     pub cut: Option<String>,
     /// Entries of the tree; the range is cut at the last entry.
     pub entries: Range<u64>,
-    /// The report covers the opening of the tree, too: it has just begun, for this read.
+    /// True if the report covers the opening of the tree, which has just begun for this read.
     pub with_opening: bool,
 }
 
@@ -154,7 +154,7 @@ async fn joined(context: &Arc<ClientContext>, pieces: Vec<Vec<Piece>>) -> Result
     let (done, whole) = oneshot::channel();
     context.decoders.spawn(move || {
         let columns: Result<Vec<_>, _> = pieces.into_par_iter().map(Piece::joined).collect();
-        // Nobody waits for the columns of a request that was cancelled.
+        // The columns of a cancelled request are not needed.
         drop(done.send(columns));
     });
     let ended = |_| Error::new(ErrorKind::Cancelled, "the decoding threads have ended");

@@ -1,4 +1,4 @@
-//! The report of a job on a tree: its own times, and what the client's counters gained meanwhile.
+//! The report of a job on a tree: its own times, and the difference of the client's counters.
 
 use crate::file::origin::FileOrigin;
 use crate::tree::scan::ScanTotals;

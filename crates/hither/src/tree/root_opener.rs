@@ -43,7 +43,7 @@ pub(crate) struct OpenTree {
 const MAX_ROUND_TRIPS: usize = 64;
 
 /// The bytes that a server may send at once on a connection that has delivered the ends of a file:
-/// half as much again as at first.
+/// 1.5 times the initial window.
 const WINDOW_AFTER_ENDS_BYTES: u64 = INITIAL_WINDOW_BYTES * 3 / 2;
 
 /// The largest metadata of one file that are stored, in bytes.
@@ -199,8 +199,8 @@ impl<'a> RootOpener<'a> {
             let part = part?;
             reader.release(part.bytes.len() as u64);
             if need.tail > 0 {
-                // Only the response says where the tail begins. Both ends are small and are kept as
-                // they come.
+                // Only the response shows where the tail begins. Both ends are small and are kept
+                // unchanged.
                 self.bytes.insert(part.offset, part.bytes);
                 continue;
             }

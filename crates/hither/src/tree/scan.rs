@@ -205,7 +205,7 @@ where
         while self.next_accepted < self.layout.chunks.len() {
             reading |= self.request_ahead();
             let next = if reading {
-                // Dropping the future that lost loses nothing: neither holds what it has taken.
+                // Dropping the future that is not ready loses nothing: neither holds taken values.
                 match select(pin!(self.reader.next()), events.next()).await {
                     Either::Left((part, _)) => Next::Part(part),
                     Either::Right((event, _)) => Next::Event(event),
@@ -254,7 +254,7 @@ where
         requested.iter().rev().take_while(|group| group.chunks_end > self.next_accepted).count()
     }
 
-    /// Takes a part, and the parts that are there already.
+    /// Takes a part, and the parts that have already arrived.
     fn take_parts(&mut self, first: Result<Part>) -> Result<()> {
         let mut baskets: Vec<(usize, Bytes)> = Vec::new();
         let mut next = Some(first);

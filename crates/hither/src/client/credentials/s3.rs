@@ -1,4 +1,4 @@
-//! Endpoint, region and keys of object stores, from where Amazon's own programs have them.
+//! Endpoint, region and keys of object stores, from the sources of Amazon's own programs.
 
 use crate::client::config::ClientConfig;
 use crate::client::options::variable;

@@ -1,4 +1,4 @@
-//! A row of the table of options, and what sets an option from a value.
+//! A row of the table of options, and the code that sets an option from a value.
 
 use super::table::ClientOptions;
 use super::value::OptionValue;
@@ -31,7 +31,7 @@ pub struct ClientOption {
     pub value_name: &'static str,
     /// The heading in the help.
     pub heading: &'static str,
-    /// Names of the options that cannot stand beside this one on a command line.
+    /// Names of the options that conflict with this one on a command line.
     pub conflicts: &'static [&'static str],
     /// The name of the option that a command line with this one needs.
     pub requires: Option<&'static str>,
@@ -68,7 +68,7 @@ pub enum OptionShape {
 pub(super) trait OptionField: Sized {
     const SHAPE: OptionShape;
 
-    /// Sets the field to what `read` makes of a value; a repeated one gets further values.
+    /// Sets the field to the result of `read` for a value; a repeated option gets further values.
     fn add(
         &mut self,
         value: &OptionValue,

@@ -26,7 +26,7 @@ pub enum OptionValue {
     Number(String),
     /// True or false.
     Truth(bool),
-    /// Values in a row.
+    /// A list of values.
     List(Vec<Self>),
     /// Values with names.
     Table(Vec<(String, Self)>),
