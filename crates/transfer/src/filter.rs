@@ -68,8 +68,8 @@ impl Filter {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] for a pattern or a rule that is malformed, and for rules beside a
-    /// list of files.
+    /// [`ErrorKind::Invalid`] for a pattern or a rule that is malformed, and for rules together
+    /// with a list of files.
     pub fn new(options: &FilterOptions) -> Result<Self> {
         let FilterOptions { include, exclude, rules, files } = options;
         let given = include.len() + exclude.len() + rules.len();

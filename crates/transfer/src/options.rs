@@ -59,7 +59,7 @@ impl Verify {
         }
     }
 
-    /// The user asked for a checksum.
+    /// Returns true if the user requested a checksum.
     pub(crate) fn is_explicit(&self) -> bool {
         matches!(self, Self::Algorithm(_) | Self::Value(_))
     }

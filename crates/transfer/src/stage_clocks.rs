@@ -14,7 +14,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Clocks of one stage. Any thread adds to them; nobody waits.
+/// Clocks of one stage. Any thread adds to them without waiting.
 #[derive(Debug, Default)]
 pub(crate) struct StageClock {
     busy: AtomicU64,

@@ -28,7 +28,7 @@ pub struct CopySummary {
     pub bytes_resumed: u64,
     /// Bytes that came in more than once in this attempt.
     pub bytes_resent: u64,
-    /// Checksums of files: all of them if a checksum was asked for, else those that were compared.
+    /// Checksums of files: all of them if a checksum was requested, else those that were compared.
     pub checksums: Vec<FileChecksum>,
     /// Files that were copied anew because they had changed, and blocks that came damaged.
     pub notices: Vec<String>,

@@ -1,4 +1,4 @@
-//! Properties that an archive keeps beside the bytes of files: symbolic links, and the permissions
+//! Properties that an archive keeps besides the bytes of files: symbolic links, and the permissions
 //! and times of directories.
 //!
 //! They are set when everything in a directory is done: each new name in it would change its time,

@@ -29,7 +29,7 @@ pub(crate) struct CopyContext {
     pub(crate) resources: Arc<CopyResources>,
     pub(crate) queue: Arc<Queue>,
     pub(crate) concurrency: CopyConcurrency,
-    /// Files that are not asked for yet, if they are to be staged.
+    /// Files that are not requested from tape yet, if they are to be staged.
     pub(crate) to_stage: Mutex<Vec<CopyItem>>,
     /// The check of names that the destination may take for one.
     pub(crate) pairs: PairCheck,

@@ -46,9 +46,9 @@ pub async fn copy_listed(
     .await
 }
 
-/// Copies `range` of the file `source`, of which `entry` is known, to the same range of an upload
-/// that was begun: that of `target`, with the [token](hither_core::Upload::token) `token`. The
-/// summary has the checksums of the range.
+/// Copies `range` of the file `source`, whose entry is `entry`, to the same range of an upload that
+/// was begun: that of `target`, with the [token](hither_core::Upload::token) `token`. The summary
+/// has the checksums of the range.
 ///
 /// # Errors
 ///

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// The smallest piece, in bytes: less is hardly worth the request.
+/// The smallest piece, in bytes: for less, the request costs too much.
 const MIN_PIECE_BYTES: u64 = 256 << 10;
 /// A worker takes its last piece when this number of round trips is left.
 const LAST_ROUND_TRIPS: f64 = 5.0;

@@ -138,7 +138,7 @@ pub(crate) async fn begin(
         }
     }
     let looked = match look(shared, &source, &target).await {
-        // A tree is asked for with a slash at the end, and some servers know no file by that name.
+        // The URL of a tree ends with a slash, and some servers find no file by that name.
         Err(error) if error.kind() == ErrorKind::NotFound && may_be_file(shared, &source) => {
             match source.storage.stat(&source.path).await {
                 Ok(entry) if entry.kind == FileKind::File => Looked::File(Some(entry)),
@@ -156,7 +156,7 @@ pub(crate) async fn begin(
 enum Looked {
     /// A directory, which was walked through.
     Walked,
-    /// A file, with its metadata if it was asked for.
+    /// A file, with its metadata if they were requested.
     File(Option<DirEntry>),
 }
 

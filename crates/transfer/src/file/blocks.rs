@@ -389,7 +389,7 @@ mod tests {
         assert_eq!(first.buffer.missing(), 0..2 * MIB);
         arrive(&first, 2 * MIB);
         assert_eq!(half(2).buffer.missing(), 2 * MIB..15 * MIB / 4);
-        // Where pieces are whole blocks, nobody asks for a share.
+        // Where pieces are whole blocks, `share` is not called.
         let exact = self::blocks(usize::MAX, true);
         let piece = exact.take(1, START, RangeSupport::Single, |_| 1).unwrap();
         assert_eq!(piece.buffer.missing(), 0..4 * MIB);
@@ -537,7 +537,7 @@ mod tests {
         fetch();
         write(4, b"eFgh");
         assert_eq!(blocks.damaged(), Some(vec![4]));
-        // Others are tried: what they bring is compared anew.
+        // Other replicas are tried: their blocks are compared again.
         assert_eq!(blocks.fetch_blocks_again(|block| block.start == 0, || {}), 4);
         assert_eq!(blocks.damaged(), Some(Vec::new()));
         assert!(!blocks.fetch_all_again(|| unreachable!("once only")));

@@ -134,7 +134,7 @@ fn log_begin(file: &str, bytes: u64, resumed: u64) {
 
 /// Completes the version of a file with replicas by what does not depend on the one that responded
 /// first. If that does not show that an earlier attempt (`known`) was of the same version, but its
-/// checksum is known, the servers are asked for theirs.
+/// checksum is known, the checksums of the servers are requested.
 async fn of_replicas(replicas: &dyn ReplicaSet, version: &mut FileVersion, known: Option<&Known>) {
     version.replicas.extend(replicas.validators());
     let sum = |sum: Checksum| Some(sum.to_string());

@@ -131,8 +131,7 @@ fn stars(rest: &mut Peekable<Chars<'_>>) -> Result<&'static str, &'static str> {
     }
 }
 
-/// A class of characters, the opening bracket of which is taken already. Classes nest only as
-/// `[:alpha:]`.
+/// A class of characters, whose opening bracket was read already. Classes nest only as `[:alpha:]`.
 fn class(rest: &mut Peekable<Chars<'_>>, translated: &mut String) -> Result<(), &'static str> {
     const UNENDED: &str = "a [ without its ]";
     translated.push('[');

@@ -190,10 +190,10 @@ impl Before {
     }
 }
 
-/// Compares size and checksum of both ends: of a small file only if that is asked for, or if the
-/// target looks as it did `before`, so that nothing may have been done. A wrong file is removed, if
-/// it is certainly the one that was moved: a server may have confirmed a move that it did not carry
-/// out.
+/// Compares size and checksum of both ends: of a small file only if that is requested, or if the
+/// target looks as it did `before`, so that the move may not have been carried out. A wrong file is
+/// removed, if it is certainly the one that was moved: a server may have confirmed a move that it
+/// did not carry out.
 async fn verify(
     shared: &CopyContext,
     item: &CopyItem,
@@ -216,7 +216,7 @@ async fn verify(
                     }
                 };
                 let (there, here) = futures_util::join!(there, here);
-                // A server that cannot tell is no failure: most cannot.
+                // A server without a checksum is no failure: most have none.
                 compare(shared, item, there.ok().flatten(), here.ok().flatten(), is_doubtful)
             }
         }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 use tracing::debug;
 
-/// Bytes that are worth a write; and files.
+/// The smallest write, in bytes, and in files.
 const WRITE_BYTES: u64 = 1 << 20;
 const WRITE_FILES: usize = 64;
 

@@ -155,7 +155,7 @@ fn a_file_with_a_wrong_checksum_is_completed_from_the_replica_that_has_sent_most
     let damaged = blocks.damaged().unwrap();
     assert_eq!(damaged, [0, 12]);
     source.conclude(&damaged);
-    // Of the last block nobody knows who sent what was wrong.
+    // The sender of the wrong bytes in the last block is unknown.
     let why = "sent wrong bytes, in 1 blocks".to_owned();
     assert_eq!(*lock(&sent.excluded), BTreeMap::from([(0, why)]));
     assert_eq!(*lock(&sent.used), [Some(1), None]);

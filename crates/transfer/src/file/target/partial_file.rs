@@ -109,10 +109,10 @@ impl PartialFile {
         partial_name(number)
     }
 
-    /// Opens `name` beside `target` for `size` bytes. If there are ranges of an earlier attempt to
-    /// be `kept`, in order, what it holds stays, else it begins empty. The permissions are those of
-    /// the file that it will replace, else `mode` less what the user's mask takes away. Blocks the
-    /// thread.
+    /// Opens `name` in the directory of `target` for `size` bytes. If there are ranges of an
+    /// earlier attempt to be `kept`, in order, what it holds stays, else it begins empty. The
+    /// permissions are those of the file that it will replace, else `mode` less what the user's
+    /// mask takes away. Blocks the thread.
     ///
     /// If it is a copy of the local file `from`, no space is reserved for the holes of `from`. A
     /// new partial file shares the blocks of `from` if the file system can; returns true then.
@@ -328,7 +328,7 @@ impl PartialFile {
 /// Opens the file `part`, which is made if it is not there, with the permissions of the `target`
 /// that it will replace, else with `mode`.
 fn create(part: &Path, target: &Path, mode: Option<FileMode>) -> std::io::Result<File> {
-    // A link that somebody put there would lead elsewhere.
+    // A link that another user has put there would lead elsewhere.
     if std::fs::symlink_metadata(part).is_ok_and(|metadata| !metadata.is_file()) {
         std::fs::remove_file(part)?;
     }
