@@ -383,7 +383,7 @@ impl Pool {
     }
 
     /// Records the round-trip time of a new connection. For a large job the first one opens others,
-    /// whose handshakes run beside its own.
+    /// whose handshakes run concurrently with its own.
     fn measured(self: &Arc<Self>, rtt: Duration) {
         let speculate = {
             let mut state = self.state();

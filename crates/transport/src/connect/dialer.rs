@@ -3,8 +3,8 @@
 //! First a TCP connection: the name is resolved, its addresses are raced, and where TLS has to pass
 //! a proxy, the proxy is asked for a tunnel. Then TLS on that connection. The first step measures
 //! the round-trip time, one round trip before the second step ends. This is early enough for the
-//! pool to open its other connections, whose handshakes then run beside this one and end when the
-//! first response arrives.
+//! pool to open its other connections, whose handshakes then run concurrently with this one and end
+//! when the first response arrives.
 //!
 //! One timeout covers both steps.
 

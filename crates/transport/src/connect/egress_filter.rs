@@ -1,6 +1,6 @@
 //! A filter of the addresses that a client may connect to.
 //!
-//! A program that connects where others tell it to, such as a server that copies from other
+//! A program that connects to addresses named by others, such as a server that copies from other
 //! servers, can be abused to reach services of its own machine and network. A host name is no
 //! protection: its owner decides which address it has, and may change that between a check and its
 //! use. So an [`EgressFilter`] sees every connection, also behind redirects, with the address

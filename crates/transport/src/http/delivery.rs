@@ -22,7 +22,7 @@ pub(crate) struct Delivery<'a> {
 }
 
 impl<'a> Delivery<'a> {
-    /// A delivery of which nothing has arrived yet.
+    /// A delivery without any bytes yet.
     pub(crate) fn new(
         wanted: &'a [Range<u64>],
         pool: &'a Arc<Pool>,

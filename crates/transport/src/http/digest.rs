@@ -40,7 +40,7 @@ impl Network {
     }
 }
 
-/// A file whose server can be asked for its checksum.
+/// A file whose checksum can be requested from its server.
 #[derive(Debug)]
 pub(crate) struct HttpDigest {
     pub(crate) network: Arc<Network>,

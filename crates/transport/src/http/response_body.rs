@@ -7,7 +7,7 @@ use hither_core::error::{Delivery, Error, ErrorKind, Failure, Result};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
-/// The next chunk of a body, of which `got` bytes of the file were useful; `None` at its end.
+/// The next chunk of a body that has delivered `got` requested bytes so far; `None` at its end.
 pub(crate) async fn next_chunk(
     body: &mut Incoming,
     location: &Location,

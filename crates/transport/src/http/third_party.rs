@@ -26,7 +26,7 @@ use std::time::Duration;
 const MAX_LINE: usize = 4096;
 /// The largest number of stripes whose bytes are counted.
 const MAX_STRIPES: usize = 1024;
-/// The least pause before a copy that a server has refused for now is asked for again.
+/// The shortest pause before a copy that a busy server has refused is requested again.
 const MIN_REFUSAL_PAUSE: Duration = Duration::from_secs(1);
 /// The pause where the server asks for a longer one than the longest pause before a retry.
 const MAX_REFUSAL_PAUSE: Duration = Duration::from_secs(60);

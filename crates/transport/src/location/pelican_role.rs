@@ -2,7 +2,7 @@
 //!
 //! `pelican://HOST/PATH` names the federation that `HOST` describes, and a path in it. Internally
 //! it is the URL `https://HOST/PATH` with the role [`PelicanRole::Named`]: only the request for the
-//! description is sent there. From it a request goes on to the director
+//! description is sent there. From it a request is sent to the director
 //! ([`PelicanRole::Director`]), and by its redirect to a cache or an origin
 //! ([`PelicanRole::Server`]).
 //!

@@ -20,8 +20,8 @@
 //!
 //! **Servers without HTTP/2.** If the server chooses `http/1.1` in the handshake, the connection
 //! becomes an HTTP/1.1 connection, and HTTP/2 is not offered again, also by later processes
-//! (`Endpoint::streams`). Until the server has chosen, it is offered on one connection, beside the
-//! HTTP/1.1 connections if there are any. A server that closes HTTP/2 connections before any
+//! (`Endpoint::streams`). Until the server has chosen, it is offered on one connection, in addition
+//! to the HTTP/1.1 connections if there are any. A server that closes HTTP/2 connections before any
 //! response counts as one without HTTP/2.
 
 use super::{Pool, PooledConnection};
@@ -230,8 +230,8 @@ impl Pool {
         start
     }
 
-    /// Returns whether one more connection is allowed beside `shared` HTTP/2 connections. Closes an
-    /// idle HTTP/1.1 connection if need be.
+    /// Returns whether one more connection is allowed in addition to `shared` HTTP/2 connections.
+    /// Closes an idle HTTP/1.1 connection if need be.
     fn has_room(&self, shared: usize) -> bool {
         let most = self.max_connections();
         let mut state = self.state();

@@ -78,8 +78,8 @@ impl Pool {
         Ok((Joined::Http2(connection), rtt))
     }
 
-    /// Opens further connections beside the first one of a large job, if the server is known to
-    /// support HTTP/2.
+    /// Opens further connections in addition to the first one of a large job, if the server is
+    /// known to support HTTP/2.
     fn speculate_shared(self: &Arc<Self>, rtt: Duration) {
         if !self.state().large_job {
             return;

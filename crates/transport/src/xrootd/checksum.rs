@@ -14,7 +14,7 @@ use hither_xrd::client::Completion;
 use hither_xrd::wire::{self, Request, query_kind};
 use std::sync::Arc;
 
-/// A file whose server can be asked for its checksum.
+/// A file whose checksum can be requested from its server.
 #[derive(Debug)]
 pub(crate) struct XrootdDigest {
     location: Location,

@@ -446,7 +446,7 @@ impl SessionPool {
     }
 
     /// Records the round-trip time of a new connection. For a large job the first one opens others,
-    /// whose logins run beside its own.
+    /// whose logins run concurrently with its own.
     fn measured(self: &Arc<Self>, rtt: Duration) {
         let announced = {
             let mut state = self.state();

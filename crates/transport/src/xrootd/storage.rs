@@ -158,7 +158,7 @@ impl XrootdStorage {
                 listing.entries.push(DirEntry { path, ..known.unwrap_or(unknown) });
                 continue;
             }
-            // A server that lists names only is asked for the metadata of each.
+            // If a server lists only names, the metadata of each are requested.
             let known = match name.status {
                 Some(status) => Ok(entry(path.clone(), &status)),
                 None => self.stat_of(&path).await,

@@ -74,7 +74,7 @@ impl ReadWindow {
         if rest.is_empty() || under_way as u64 >= pieces {
             return None;
         }
-        // A short end is not worth a request of its own.
+        // A short end does not get a request of its own.
         let left = rest.end - rest.start;
         let bytes = if left < 2 * self.piece_bytes { left } else { self.piece_bytes };
         let piece = rest.start..rest.start + bytes;

@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::sync::Mutex;
 use tracing::debug;
 
-/// The minimum size of a file in bytes for each session: fewer are not worth a login.
+/// The minimum number of bytes of a file for each session: for fewer, a login costs too much.
 const MIN_SESSION_BYTES: u64 = 4 << 20;
 /// The permissions of a new file, before the server's umask.
 const FILE_MODE: u16 = 0o644;
