@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicU64;
 
 const MIB: u64 = 1 << 20;
 const SECOND: Duration = Duration::from_secs(1);
-/// Bytes in a second that one connection brings.
+/// The throughput of one connection, in bytes per second.
 const RATE: f64 = 3e5;
 const OPTIONS: ControllerOptions =
     ControllerOptions { max_workers: 64, max_small_files: 2048, budget_bytes: 256 * MIB };
@@ -252,7 +252,7 @@ impl Rig {
     }
 }
 
-/// Each connection brings as much as the others.
+/// All connections have the same throughput.
 fn limited(number: usize) -> f64 {
     number as f64 * RATE
 }

@@ -1,11 +1,11 @@
-//! Other rules beside the tuner, on the same curves and with the same noise.
+//! Other rules compared with the tuner, on the same curves and with the same noise.
 //!
 //! - Falcon's: gradient descent on `T / K^n`, K = 1.02, whose step is the relative change of that
 //!   score (Arifuzzaman and Arslan, "Online optimization of file transfers in high-speed networks",
 //!   SC 2021).
 //! - FTS's (3.14, its default mode): begins in the middle of 2 to 60; every minute one more, unless
 //!   the moving average of the rate has fallen by a decade.
-//! - The one before the tuner: doubles while that brings 25 % more, else goes back and stays.
+//! - The rule before the tuner: doubles while that gains 25 %, else goes back and stays.
 
 use super::models::{Noise, UslCurve, interval};
 
