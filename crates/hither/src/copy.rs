@@ -36,11 +36,11 @@ impl Client {
         options
     }
 
-    /// Copies `sources` to `destination`, all of them URLs or local paths. A directory of which
-    /// only the contents are meant ends with `/.`. A Metalink document, on a server or here, stands
-    /// for the files that it describes. Files are read from all their replicas: those of the
-    /// configuration, those that documents and servers name, and `replicas`, further URLs of the
-    /// one source. The destination `-` is the standard output, `/dev/null` discards the bytes.
+    /// Copies `sources` to `destination`, all of them URLs or local paths. `/.` at the end of a
+    /// directory means only its contents. A Metalink document, on a server or here, stands for the
+    /// files that it describes. Files are read from all their replicas: those of the configuration,
+    /// those that documents and servers name, and `replicas`, further URLs of the one source. The
+    /// destination `-` is the standard output, `/dev/null` discards the bytes.
     ///
     /// # Errors
     ///

@@ -39,7 +39,7 @@ impl ClientOptions {
             .chain(Environment::VARIABLES)
     }
 
-    /// The environment of this process's user, of which `read` returns the variables.
+    /// The environment of this process's user; `read` returns its variables.
     pub fn environment(read: impl Fn(&str) -> Option<String>) -> Environment {
         let empty = Environment::new(rustix::process::geteuid().as_raw());
         Self::variables().fold(empty, |known, name| match read(name) {

@@ -30,7 +30,7 @@ pub(crate) struct Lease {
 pub(crate) enum LeaseWork {
     /// Makes directories, and copies whole files.
     Files { files: Vec<ListedPath>, directories: Vec<String> },
-    /// Begins the upload of a file of which ranges are copied.
+    /// Begins the upload of a file that is copied in ranges.
     Begin { part: LargeFile },
     /// Copies a range.
     Range { part: LargeFile, start: u64, end: u64 },
@@ -56,7 +56,7 @@ pub(crate) struct ListedPath {
     pub(crate) validator: Option<String>,
 }
 
-/// A file of which ranges are copied.
+/// A file that is copied in ranges.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct LargeFile {
     pub(crate) file: ListedPath,

@@ -214,7 +214,7 @@ fn a_file_that_a_node_had_in_hand_is_taken_over_and_lost_to_that_node() {
         assert_eq!(done["error"], Value::Null, "{done}");
         assert!(rig.is_copied());
         assert_eq!(names(&rig.path("to/sub")), ["large"]);
-        // A later file of the same name is not touched by the first node, when it goes on.
+        // A later file of the same name is not touched by the first node when it continues.
         let other = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
         fs::write(rig.path("to/sub/large"), vec![1; rig.content.len()]).unwrap();
         let file = fs::File::options().write(true).open(rig.path("to/sub/large")).unwrap();

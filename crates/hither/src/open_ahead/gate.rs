@@ -1,4 +1,4 @@
-//! Read-ahead that starts late, for files of which a program reads a few pieces.
+//! Delayed read-ahead, for files of which a program reads only a few pieces.
 //!
 //! Three small reads in a row look like a sequential read, and of a single file they are one. A
 //! program that opens a thousand files and reads three pieces of each would have most of every file

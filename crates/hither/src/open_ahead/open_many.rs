@@ -1,4 +1,4 @@
-//! Many files at once, handed out in the order of completion.
+//! Many files at once, returned in the order of completion.
 
 use crate::client::Client;
 use crate::file::RemoteFile;
@@ -9,9 +9,9 @@ use hither_core::error::Result;
 use std::fmt;
 use std::sync::Arc;
 
-/// The largest number of files that are being opened: more than any server is asked for at once, so
-/// that files that a server has to make ready do not delay the others, and few enough for a list of
-/// a million URLs.
+/// The largest number of files that are being opened: more than are requested from any server at
+/// once, so that files that a server has to make ready do not delay the others, and few enough for
+/// a list of a million URLs.
 const MAX_OPENING: usize = 4096;
 
 /// An iterator over files in the order of completion: the number of each in the list, from 0, and

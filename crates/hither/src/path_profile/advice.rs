@@ -7,7 +7,7 @@ use hither_transport::TransportConfig;
 const SERVER_MS: f64 = 10.0;
 /// The share of the rate that a window or a CPU allows at which it counts as the limit.
 const FULL: f64 = 0.7;
-/// The share of segments out of order that is worth mentioning, of a thousand at least.
+/// The share of segments out of order that is reported, of a thousand at least.
 const LOSSY: f64 = 0.001;
 
 /// The advice for a client with this configuration.

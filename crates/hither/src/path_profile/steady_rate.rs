@@ -52,7 +52,7 @@ pub(super) fn steady_rate(samples: &[Sample], pause: Duration) -> f64 {
 mod tests {
     use super::*;
 
-    /// Looks every 20 ms for three seconds at a stream that brings 3 MB/s.
+    /// Samples a stream of 3 MB/s every 20 ms for three seconds.
     fn check(bytes_by_ms: impl Fn(u64) -> u64) {
         let sample = |ms| (Duration::from_millis(5_000 + ms), bytes_by_ms(ms));
         let samples: Vec<_> = (0..=3_000).step_by(20).map(sample).collect();

@@ -186,7 +186,7 @@ struct Running<'a, T, E, A> {
     next_accepted: usize,
     totals: ScanTotals,
     started: Instant,
-    /// Idle decoders; each holds tables worth keeping.
+    /// Idle decoders, which keep their tables.
     decoders: Arc<Mutex<Vec<Decompressor>>>,
     evaluate: Arc<E>,
     accept: A,
