@@ -27,7 +27,7 @@ pub use path::{
     check_name, check_new_name, check_path, file_name, hide_partial_name, is_page, is_partial,
     join, parent, partial_name, partial_token, sibling, unique_partial_name,
 };
-pub use read_back::read_back;
+pub use read_back::{check_written, read_back};
 pub use removal::DirectoryRemoval;
 pub use timestamp::{from_1970, since_1970};
 pub use tree::{

@@ -4,7 +4,7 @@ use super::is_page;
 use crate::error::{Error, ErrorKind, Result};
 use crate::retry::{self, Failed};
 use crate::sync::lock;
-use crate::{Request, RetryPolicy, Source};
+use crate::{Request, RetryPolicy, Source, Storage};
 use hither_checksum::{Algorithm, Checksum, Hasher};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -32,6 +32,40 @@ pub async fn read_back(
         hasher.update(&retry::run(policy, source.clock(), attempt).await?);
     }
     Ok(hasher.finish())
+}
+
+/// Compares a file that was written with the checksum of its bytes, because the storage may have
+/// lost some that it had confirmed: with the checksum that the storage states, else with that of
+/// what is read back.
+///
+/// # Errors
+///
+/// [`ErrorKind::Corrupt`] if it has lost some; those of [`read_back`].
+pub async fn check_written(
+    storage: &dyn Storage,
+    path: &str,
+    size: u64,
+    expected: &Checksum,
+    policy: &RetryPolicy,
+) -> Result<()> {
+    let stated = storage.checksum(path, expected.algorithm()).await;
+    let seen = match stated.ok().flatten() {
+        Some(stated) => stated,
+        None => {
+            let source = storage.source(path)?;
+            read_back(&*source, 0..size, expected.algorithm(), policy).await?
+        }
+    };
+    if seen == *expected {
+        return Ok(());
+    }
+    let name = storage.name();
+    let what = format!(
+        "{}/{path}: the server has {seen}, expected {expected}: it has lost bytes that it had \
+         confirmed, write the file again",
+        name.trim_end_matches('/')
+    );
+    Err(Error::new(ErrorKind::Corrupt, what))
 }
 
 /// The bytes in `range`, which arrive in any order.

@@ -5,8 +5,9 @@ use crate::client::Client;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use hither_checksum::{Algorithm, Hasher};
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::storage::{DirEntry, PutOptions, Upload};
+use hither_core::storage::{DirEntry, PutOptions, Upload, check_written};
 
 /// The smallest block in bytes, where the storage takes any size: large enough that its round trip
 /// is negligible.
@@ -38,8 +39,9 @@ impl Client {
     /// # Errors
     ///
     /// [`ErrorKind::AlreadyExists`] if there is a file that may not be replaced;
-    /// [`ErrorKind::Changed`] if it is of another version than the one that may be replaced; the
-    /// errors of the server.
+    /// [`ErrorKind::Changed`] if it is of another version than the one that may be replaced;
+    /// [`ErrorKind::Corrupt`] if the server has lost bytes that it had confirmed; the errors of the
+    /// server.
     pub async fn put(
         &self,
         url: &str,
@@ -56,8 +58,16 @@ impl Client {
         };
         let options = PutOptions { size, overwrite, expected, ..PutOptions::default() };
         let upload = storage.put(&path, options).await?;
-        match write(&*upload, bytes).await {
-            Ok(()) => upload.commit(None).await.map(|done| done.entry),
+        match write(&*upload, bytes.clone()).await {
+            Ok(()) => {
+                let done = upload.commit(None).await?;
+                if done.is_doubtful {
+                    let expected = Hasher::of(Algorithm::Adler32, &bytes);
+                    let policy = &self.config().reader.retry;
+                    check_written(&*storage, &path, size, &expected, policy).await?;
+                }
+                Ok(done.entry)
+            }
             Err(error) => {
                 // The first error is the one to return.
                 drop(upload.abort().await);

@@ -1,6 +1,7 @@
 //! Files that change.
 
 mod one_version;
+mod writes;
 
 use crate::support::rig::{check, client, draw, file};
 use hither::ErrorKind;

@@ -21,7 +21,7 @@ use crate::file::upload_range::UploadRange;
 use crate::journal::Known;
 use futures_util::future::try_join_all;
 use hither_checksum::{Algorithm, Checksum, Hasher};
-use hither_core::storage::read_back;
+use hither_core::storage::{check_written, read_back};
 use hither_core::{Error, ErrorKind, PutOptions, Result, Storage};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -194,24 +194,8 @@ pub(crate) async fn confirm(file: &FileCopy) -> Result<()> {
     let Target::Remote(storage, path) = &file.item.target else { return Ok(()) };
     let Some(BlockChecksums { crc32c, adler32 }) = file.blocks.checksums() else { return Ok(()) };
     let expected = adler32.unwrap_or(crc32c);
-    let stated = storage.checksum(path, expected.algorithm()).await;
-    let seen = match stated.ok().flatten() {
-        Some(stated) => stated,
-        None => {
-            let source = storage.source(path)?;
-            let policy = &file.resources.options.retry;
-            read_back(&*source, 0..file.source.size(), expected.algorithm(), policy).await?
-        }
-    };
-    if seen == expected {
-        return Ok(());
-    }
-    let name = &file.key;
-    let what = format!(
-        "{name}: the server has {seen}, expected {expected}: it has lost bytes that it had \
-         confirmed, copy the file again"
-    );
-    Err(Error::new(ErrorKind::Corrupt, what))
+    let policy = &file.resources.options.retry;
+    check_written(&**storage, path, file.source.size(), &expected, policy).await
 }
 
 /// The sink of a range of an upload. Other processes upload the rest.
