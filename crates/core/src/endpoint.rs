@@ -2,8 +2,7 @@
 //!
 //! The record of one endpoint (scheme, host and port) starts conservative, is raised on success and
 //! lowered on refusal. It is kept in memory by the transport and on disk by the store, with an
-//! expiry, and is untrusted when it comes back from there: [`Endpoint::clamped`] clamps every
-//! figure.
+//! expiry, and is untrusted when it is read from there: [`Endpoint::clamped`] clamps every figure.
 
 pub mod limit_discovery;
 pub mod store;
@@ -18,14 +17,14 @@ pub use xrootd::{HandleNumbering, LearnedRedirect, MAX_DIRECTION, MAX_DIRECTIONS
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RangeSupport {
-    /// Never asked.
+    /// No request has shown it yet.
     #[default]
     Unknown,
-    /// Several ranges in one multipart answer.
+    /// Several ranges in one multipart response.
     Multi,
     /// One range per request only.
     Single,
-    /// No ranges at all: the whole file, whatever is asked.
+    /// No ranges at all: the server sends the whole file, whatever the request names.
     Whole,
 }
 
@@ -42,7 +41,7 @@ pub struct Endpoint {
     pub range_count: LearnedLimit,
     /// Bytes of range text in one request, without `bytes=`.
     pub header_bytes: LearnedLimit,
-    /// Bytes of the file in one answer.
+    /// Bytes of the file in one response.
     pub answer_bytes: LearnedLimit,
     /// Smallest round-trip time seen, in microseconds; 0 if never measured.
     pub rtt_micros: u64,
@@ -53,8 +52,8 @@ pub struct Endpoint {
     /// Maximum number of connections the server was seen to accept before it pushed back; 0 if it
     /// never did.
     pub max_connections: usize,
-    /// Requests that one connection carries at a time by HTTP/2; 1 if the server does not speak
-    /// that, 0 if it was never offered.
+    /// Concurrent requests on one HTTP/2 connection; 1 if the server does not speak HTTP/2, 0 if it
+    /// was never offered.
     pub streams: usize,
     /// Support of a list of ranges in the body of a `QUERY`: none if the server never offered it,
     /// false if it did and then rejected one.
@@ -62,8 +61,8 @@ pub struct Endpoint {
     pub query: Option<bool>,
     /// Maximum number of ranges in one of them.
     pub query_ranges: usize,
-    /// Its entity tags differ for one version of a file, as those of several machines behind one
-    /// name may.
+    /// True if its entity tags differ for one version of a file, as those of several machines
+    /// behind one name may.
     pub own_tags: bool,
     /// Capabilities for listing and writing.
     #[serde(default)]
@@ -73,20 +72,20 @@ pub struct Endpoint {
     pub xrootd: Option<XrootdEndpoint>,
 }
 
-/// Capabilities of a server besides sending files; none where it was never asked.
+/// Capabilities of a server besides sending files; none where no request has shown it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct NamespaceSupport {
-    /// It knows PROPFIND.
+    /// It supports PROPFIND.
     pub lists: Option<bool>,
-    /// It knows MOVE.
+    /// It supports MOVE.
     pub moves: Option<bool>,
-    /// It takes a file in pieces, by PUT with `Content-Range`.
+    /// It accepts a file in pieces, by PUT with `Content-Range`.
     pub pieces: Option<bool>,
-    /// It has trees as streams: false if it offered them and then rejected one.
+    /// It supports trees as streams: false if it offered them and then rejected one.
     pub trees: Option<bool>,
-    /// It takes uploads of trees: false if it offered that and then rejected one.
+    /// It accepts uploads of trees: false if it offered that and then rejected one.
     pub tree_uploads: Option<bool>,
     /// The server replaces existing files even if the request forbids it.
     pub replaces: bool,
@@ -95,7 +94,7 @@ pub struct NamespaceSupport {
 }
 
 impl NamespaceSupport {
-    /// This record, completed by `older` where it knows nothing.
+    /// This record, with the values of `older` where it has none.
     #[must_use]
     pub fn or(self, older: Self) -> Self {
         Self {
@@ -119,23 +118,24 @@ pub const CONSERVATIVE_HEADER_BYTES: u64 = 3_900;
 /// No request grows beyond this, whatever a server accepts: its text has to leave in a few windows.
 pub const MAX_HEADER_BYTES: u64 = 64 * 1024;
 /// Text length grown to on success: the most common limit, 8 KiB, without the field's name and some
-/// reserve. More is asked only of servers that are known to take it.
+/// reserve. Longer texts are sent only to servers that are known to accept them.
 pub const COMMON_HEADER_BYTES: u64 = 7_900;
 /// No request holds more ranges than this, whatever a server accepts.
 pub const MAX_RANGES: u64 = 10_000;
 
-/// Maximum number of bytes of the file in one request: what bounds memory is counted in requests,
-/// so one of them must not be the whole budget.
+/// Maximum number of bytes of the file in one request: memory is bounded in whole requests, so one
+/// of them must not use the whole budget.
 pub const MAX_REQUEST_BYTES: u64 = 16 << 20;
 
-/// Maximum number of requests on one connection of HTTP/2 at a time, whatever its server allows:
-/// what nginx allows, and more than RFC 9113 (section 6.5.2) recommends as the least.
+/// Maximum number of concurrent requests on one HTTP/2 connection, whatever its server allows:
+/// nginx's limit, and more than the minimum that RFC 9113 (section 6.5.2) recommends.
 pub const MAX_STREAMS: usize = 128;
 
-/// One range is asked for whatever its text takes ([`Plan`](crate::Plan)), so this stands for
+/// A single range is requested however long its text is ([`Plan`](crate::Plan)), so this stands for
 /// single ranges.
 const MIN_HEADER_BYTES: u64 = 1;
-/// No allowance for the bytes of an answer falls below this: a server that gives less is of no use.
+/// The learned limit on the bytes of a response does not fall below this: a server that sends less
+/// is unusable.
 pub const MIN_ANSWER_BYTES: u64 = 4 * 1024;
 
 impl Default for Endpoint {
@@ -161,7 +161,7 @@ impl Default for Endpoint {
 }
 
 impl Endpoint {
-    /// The record with every figure clamped to what can be meant.
+    /// The record with every figure clamped to plausible values.
     #[must_use]
     pub fn clamped(mut self) -> Self {
         self.range_count = self.range_count.clamped(1, MAX_RANGES);
@@ -176,7 +176,7 @@ impl Endpoint {
         self
     }
 
-    /// After a refusal: keeps the allowances usable, and says [`RangeSupport::Single`] where two
+    /// Called after a refusal: keeps the limits usable, and sets [`RangeSupport::Single`] where two
     /// ranges were too many.
     pub fn settle(&mut self) {
         self.header_bytes.current = self.header_bytes.current.max(MIN_HEADER_BYTES);
@@ -186,7 +186,7 @@ impl Endpoint {
         }
     }
 
-    /// Notes what is known of the path.
+    /// Records the measurements of the path.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -217,9 +217,9 @@ impl Endpoint {
     }
 
     /// The limits that follow from the record for a many-range GET, or for a `QUERY` where the
-    /// server takes one.
+    /// server accepts one.
     ///
-    /// One more part costs 70 to 155 bytes of framing in the answer and about 20 in the question,
+    /// One more part costs 70 to 155 bytes of framing in the response and about 20 in the request,
     /// measured on nginx, Apache, Go and XrdHttp. Where one more range is one more request, it
     /// costs the heads of both: some 500 bytes.
     #[must_use]
@@ -243,8 +243,8 @@ impl Endpoint {
         }
         match self.ranges {
             RangeSupport::Unknown | RangeSupport::Multi if limits.max_ranges > 1 => limits,
-            // Every request is a download of the whole file, so there must be only one; what is not
-            // wanted is dropped.
+            // Every request is a download of the whole file, so there must be only one; unwanted
+            // bytes are dropped.
             RangeSupport::Whole => Limits::unlimited(),
             _ => Limits { max_ranges: 1, range_cost_bytes: REQUEST_COST_BYTES, ..limits },
         }

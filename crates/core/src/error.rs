@@ -1,7 +1,7 @@
 //! Errors, classified by what the caller can do about them.
 //!
-//! Every layer turns its failures into an [`Error`]; [`Error::kind`] and [`Error::retry`] are the
-//! only things that decisions are taken on, so that they are taken in one place.
+//! Every layer turns its failures into an [`Error`]; decisions depend only on [`Error::kind`] and
+//! [`Error::retry`], so that they are made in one place.
 
 mod config_text;
 mod counted;
@@ -28,35 +28,35 @@ pub enum ErrorKind {
     Invalid,
     /// The file, tree or branch does not exist.
     NotFound,
-    /// The server wants credentials (401).
+    /// The server requires credentials (401).
     Unauthenticated,
     /// The credentials don't suffice (403).
     PermissionDenied,
-    /// There is something of that name already.
+    /// A file or directory of that name exists already.
     AlreadyExists,
-    /// The server or the disk has no room left (507).
+    /// The server or the disk has no space left (507).
     NoSpace,
     /// The file is no longer the one that was opened.
     Changed,
     /// The bytes are not what their format says they must be.
     Corrupt,
-    /// A valid thing that this version cannot read or do.
+    /// Valid input, or an operation, that this version does not support.
     Unsupported,
-    /// One of the three clocks ran out: connect, first byte, or no progress.
+    /// One of the three timeouts expired: connect, first byte, or no progress.
     Timeout,
-    /// The server cannot be reached, broke off, or said 5xx.
+    /// The server cannot be reached, closed the connection early, or responded with 5xx.
     Unavailable,
-    /// The server answered in a way that its protocol does not allow.
+    /// The response of the server violates its protocol.
     Protocol,
     /// The request was too large for the server (400, 413, 414, 431 on a many-range request).
     TooLarge,
-    /// The caller gave up.
+    /// The caller cancelled the operation.
     Cancelled,
     /// A local file or the local machine failed.
     Local,
 }
 
-/// A failure: kind, message, the facts that a retry is decided by, and the cause.
+/// A failure: kind, message, the facts that decide about a retry, and the cause.
 ///
 /// `Display` prints this level only; walk [`std::error::Error::source`] for the rest.
 #[derive(Clone)]
@@ -72,7 +72,7 @@ struct Inner {
 }
 
 impl Error {
-    /// An error of which no more is known than its kind.
+    /// An error of which only the kind is known.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let message = message.into();
@@ -80,7 +80,7 @@ impl Error {
         Self(Box::new(Inner { kind, failure, effect: Effect::Read, message, source: None }))
     }
 
-    /// Returns the error with the fact that a retry is decided by.
+    /// Returns the error with the fact that decides about a retry.
     #[must_use]
     pub fn with_failure(mut self, failure: Failure) -> Self {
         self.0.failure = failure;
@@ -103,8 +103,8 @@ impl Error {
         self
     }
 
-    /// Returns the error of a `request` with this effect: it says if that may have been carried
-    /// out.
+    /// Returns the error of a `request` with this effect: its message states if the server may have
+    /// carried out the request.
     #[must_use]
     pub fn of_request(self, effect: Effect, request: impl fmt::Display) -> Self {
         let error = self.with_effect(effect);
@@ -133,7 +133,7 @@ impl Error {
         self
     }
 
-    /// Returns the error with a message that `change` makes of its own.
+    /// Returns the error with its message replaced by the result of `change`.
     #[must_use]
     pub fn map_message(mut self, change: impl FnOnce(String) -> String) -> Self {
         self.0.message = change(self.0.message);
@@ -148,8 +148,8 @@ impl Error {
             && matches!(self.kind(), Corrupt | Invalid | NotFound | Protocol | Unsupported)
     }
 
-    /// Returns true if it says something about a name, and not about the server: requests for other
-    /// names may succeed.
+    /// Returns true if the error concerns a name and not the server: requests for other names may
+    /// succeed.
     #[must_use]
     pub fn concerns_name(&self) -> bool {
         use ErrorKind::{Invalid, NotFound, PermissionDenied, Protocol, Unsupported};
@@ -186,7 +186,7 @@ impl Error {
         kinds.any(|kind| kind == io::ErrorKind::ConnectionRefused)
     }
 
-    /// The fact that a retry is decided by.
+    /// The fact that decides about a retry.
     #[must_use]
     pub fn failure(&self) -> Failure {
         self.0.failure

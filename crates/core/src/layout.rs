@@ -1,9 +1,9 @@
 //! Layout of a file of trees, as prefetching needs it: columns, and the byte ranges and entries of
 //! their baskets.
 //!
-//! A basket is a compressed run of consecutive entries of one column: ROOT's word; a page of a
-//! column chunk in Parquet is the same. The trait says where baskets are and nothing of how they
-//! are encoded, so that a prefetcher of columns works for any columnar format.
+//! A basket (ROOT's term) is a compressed run of consecutive entries of one column; the page of a
+//! column chunk in Parquet is the same. The trait gives the positions of baskets and not their
+//! encoding, so that a prefetcher of columns works for any columnar format.
 
 mod learned_set;
 
@@ -29,8 +29,8 @@ pub struct BasketRef {
 /// Trees of a file, their columns, and the baskets of each by index, by entry and by offset.
 ///
 /// Columns are numbered over all trees. The columns of a tree are consecutive, and neighbours in
-/// the tree have neighbouring numbers. Positions out of range are answered with nothing, never with
-/// a panic. Every method is called on the path of a read, so none may allocate.
+/// the tree have neighbouring numbers. For positions out of range methods return nothing; they
+/// never panic. Every method is called on the path of a read, so none may allocate.
 pub trait ColumnarLayout: Debug + Send + Sync {
     /// Number of trees.
     fn trees(&self) -> usize;

@@ -1,16 +1,15 @@
-//! The interfaces by which the other crates meet, and the values that pass through them.
+//! The interfaces between the other crates, and the values that pass through them.
 //!
 //! - [`Error`] with its kind, and the one decision on retries ([`retry`]);
 //! - [`range`](mod@range): sets of byte ranges; [`Plan`]: the requests that fetch them;
 //! - [`Source`]: a file that is read by ranges, its [`Limits`], its [`LinkEstimate`];
-//! - [`Storage`]: a place with names, to list, read and write; [`ReplicaSet`]: a file of several
-//!   servers;
-//! - [`Endpoint`]: what is known of a server; [`layout`]: where the columns of a file are;
+//! - [`Storage`]: a name space to list, read and write; [`ReplicaSet`]: a file of several servers;
+//! - [`Endpoint`]: learned capabilities of a server; [`layout`]: the positions of a file's columns;
 //! - [`Clock`]: time and randomness, as values.
 //!
-//! It knows no sockets, no disk, no runtime, no file format and no wall clock: every byte comes in
-//! through a [`Source`], every instant through a [`Clock`]. How reads are scheduled and cached is
-//! the crate read, how many connections they use the crates load and tune.
+//! It uses no sockets, no disk, no runtime, no file format and no wall clock: every byte comes from
+//! a [`Source`], every instant from a [`Clock`]. The crate read schedules and caches reads; the
+//! crates load and tune choose the number of connections.
 //!
 //! # Where to start reading
 //!

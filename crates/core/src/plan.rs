@@ -1,26 +1,27 @@
 //! Plans: from wanted ranges to requests.
 //!
-//! A plan is pure arithmetic over ranges: sort, merge, cut to the limits, distribute. It rests on
-//! two ideas.
+//! A plan is pure arithmetic over ranges: sort, merge, cut to the limits, distribute. It follows
+//! two principles.
 //!
 //! **Merging has a price.** In a request of many ranges, one more range costs its framing in the
 //! response and its text in the request, some 120 bytes, not a round trip. A gap is therefore read
 //! over only if it is no larger than that price ([`Limits::range_cost_bytes`](crate::Limits)), and
-//! only if it is small beside both of its neighbours ([`PlanConfig::waste`]); the second rule keeps
-//! a great many tiny ranges from drowning in gaps. The rule is applied to merged neighbours until
-//! nothing changes any more, so that a plan of a plan's own output is the same plan.
+//! only if it is small compared with both of its neighbours ([`PlanConfig::waste`]); the second
+//! rule keeps gaps from outweighing many tiny ranges. The rule is applied to merged neighbours
+//! until nothing changes, so that planning the output of a plan returns the same plan.
 //!
-//! Where a request takes one range, one more range costs a whole request. Its price is what could
-//! arrive meanwhile ([`crate::source::request_cost`]). A gap that costs less is read over, whatever
-//! its neighbours are: there is no second rule, and a plan costs no more than all bytes between the
-//! first range and the last.
+//! Where a request holds one range only, one more range costs a whole request. Its price is the
+//! number of bytes that could arrive meanwhile ([`crate::source::request_cost`]). A gap that costs
+//! less is read over, whatever its neighbours are: there is no second rule, and a plan costs no
+//! more than all bytes between the first range and the last.
 //!
 //! **Shares are equal.** Every request costs a round trip on its connection, whatever it carries,
-//! and the congestion windows of all connections open alike. So the work is cut into as many equal
-//! shares of bytes as there are connections, in file order, each share a run of neighbouring
-//! ranges; a range larger than a share is cut. There are more requests than connections only where
-//! the limits need them; then each connection takes the next one when it becomes free, and
-//! [`PlanConfig::balanced`] picks a number of connections that all get equally many.
+//! and the congestion windows of all connections grow at the same rate. So the work is cut into as
+//! many equal shares of bytes as there are connections, in file order, each share a run of
+//! neighbouring ranges; a range larger than a share is cut. There are more requests than
+//! connections only where the limits require them; then each connection takes the next one when it
+//! becomes free, and [`PlanConfig::balanced`] picks a number of connections that all get equally
+//! many.
 
 mod stripes;
 
@@ -36,7 +37,7 @@ pub struct PlanConfig {
     /// Shares to cut the work into; at least 1.
     pub connections: usize,
     /// A gap is read over only if it is at most this fraction of the smaller of its neighbours.
-    /// 0.05 by default: what is fetched stays below 1.25 times what is wanted even for the worst
+    /// 0.05 by default: the bytes fetched stay below 1.25 times the wanted bytes even for the worst
     /// input, and below 1.05 times for ordinary ones.
     pub waste: f64,
     /// A range is not cut into pieces smaller than this, in bytes. One segment of TCP by default:
@@ -73,15 +74,15 @@ impl PlanConfig {
         if needed <= connections {
             return Self::for_connections(connections);
         }
-        // To the nearest; half as many connections again rather than another turn, because turns
-        // leave gaps.
+        // Rounds to the nearest: half as many connections again are better than another turn,
+        // because turns leave gaps.
         let turns = (2 * needed - connections).div_ceil(2 * connections);
         let even = needed.div_ceil(turns);
         Self::for_connections(if even <= cap { even } else { connections })
     }
 }
 
-/// Requests that together cover what is wanted.
+/// Requests that together cover the wanted ranges.
 ///
 /// Invariant: all ranges of all requests are disjoint and ascending, and every request keeps the
 /// limits.
@@ -115,8 +116,8 @@ impl Plan {
     }
 }
 
-/// The ranges that requests for `wanted` consist of, before they are cut: with the gaps that cost
-/// less than another range. No gap is read over with a `waste` of 0 ([`PlanConfig::waste`]).
+/// The ranges of requests for `wanted` before they are cut, including the gaps that cost less than
+/// another range. No gap is read over with a `waste` of 0 ([`PlanConfig::waste`]).
 #[must_use]
 pub fn read_over(wanted: &[Range<u64>], limits: &Limits, waste: f64) -> Vec<Range<u64>> {
     let waste = if limits.is_single() && waste > 0.0 { f64::INFINITY } else { waste };
@@ -130,7 +131,7 @@ pub fn fewest_requests(wanted: &[Range<u64>], limits: &Limits) -> usize {
 }
 
 /// The gaps between `ranges`, sorted and disjoint, that cost less to read over than one more range
-/// does, for who keeps what was read over: at most 64 KiB each.
+/// does, for callers that keep those bytes: at most 64 KiB each.
 #[must_use]
 pub fn gaps_worth_reading(ranges: &[Range<u64>], limits: &Limits) -> Vec<Range<u64>> {
     let cost = limits.range_cost_bytes.min(MAX_KEPT_GAP_BYTES);
@@ -138,12 +139,12 @@ pub fn gaps_worth_reading(ranges: &[Range<u64>], limits: &Limits) -> Vec<Range<u
     range::difference(&read_over(ranges, &limits, PlanConfig::default().waste), ranges)
 }
 
-/// Half a cell of the cache: no cell holds nothing but what was read over.
+/// Half a cell of the cache, so that no cell holds only bytes of gaps.
 const MAX_KEPT_GAP_BYTES: u64 = 64 << 10;
 
-/// Reads over gaps of up to `gap_bytes` that are small beside both neighbours. A stack suffices for
-/// the fixed point: only the last range ever grows, and each time it does its left neighbour is
-/// looked at again.
+/// Reads over gaps of up to `gap_bytes` that are small compared with both neighbours. A stack
+/// suffices for the fixed point: only the last range ever grows, and each time it does, its left
+/// neighbour is checked again.
 fn merge(sorted: &[Range<u64>], gap_bytes: u64, waste: f64) -> Vec<Range<u64>> {
     #[expect(clippy::cast_precision_loss, reason = "a threshold; gaps are small")]
     let small = |left: &Range<u64>, right: &Range<u64>| {
@@ -165,8 +166,8 @@ fn merge(sorted: &[Range<u64>], gap_bytes: u64, waste: f64) -> Vec<Range<u64>> {
 }
 
 /// The unit of equal shares: bytes, or where a limit needs more requests than there are
-/// connections, whatever it limits, because requests alike in bytes would overflow that limit here
-/// and there, and every overflow is one more request.
+/// connections, whatever it limits, because some requests with equal bytes would exceed that limit,
+/// and each of these would need one more request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Measure {
     Bytes,
@@ -184,7 +185,7 @@ impl Measure {
     }
 }
 
-/// Fewest requests that the limits allow, and the limit that needs them.
+/// Fewest requests that the limits allow, and the limit that requires them.
 fn min_requests(ranges: &[Range<u64>], limits: &Limits) -> (usize, Measure) {
     let text: usize = ranges.iter().map(Limits::range_text_bytes).sum();
     let by_bytes = range::total_bytes(ranges).div_ceil(limits.max_total_bytes.max(1));
@@ -217,7 +218,7 @@ impl<'a> RangeDistributor<'a> {
     fn new(ranges: &[Range<u64>], limits: &'a Limits, config: &PlanConfig) -> Self {
         let connections = config.connections.max(1);
         let (needed, binding) = min_requests(ranges, limits);
-        // Near the limit, too, equal bytes would overflow it.
+        // Equal shares of bytes would exceed a limit that is nearly reached, too.
         let limits_rule = needed > 1 && needed + needed / 8 >= connections;
         let (measure, shares) =
             if limits_rule { (binding, needed) } else { (Measure::Bytes, connections) };
@@ -271,8 +272,8 @@ impl<'a> RangeDistributor<'a> {
         } else if share >= self.min_cut_bytes && len - share >= self.min_cut_bytes {
             share
         } else if share >= len / 2 || self.open.is_empty() {
-            // A crumb on either side of a cut would cost a range and save nothing; the next share
-            // makes up for it.
+            // A tiny piece on either side of a cut would cost a range and save nothing; the next
+            // share compensates for it.
             len
         } else {
             0
@@ -280,8 +281,8 @@ impl<'a> RangeDistributor<'a> {
         wanted.min(hard)
     }
 
-    /// Rest of the open share. Its end is counted from the start of all shares, so what one takes
-    /// too much the next takes less, and shares by bytes are never more than the connections.
+    /// Rest of the open share. Its end is counted from the start of all shares, so the next share
+    /// is smaller by the excess of this one, and shares by bytes never outnumber the connections.
     fn share_room(&self) -> u64 {
         let done = (self.requests.len() + 1).min(self.shares) as u128;
         let end = (u128::from(self.total) * done).div_ceil(self.shares as u128);

@@ -1,4 +1,4 @@
-//! Where bytes come from: positional, vectored, minimal.
+//! Sources of bytes: positional, vectored, minimal.
 
 pub mod clock;
 pub mod connection_trial;
@@ -21,31 +21,32 @@ pub struct Request {
     pub ranges: Vec<Range<u64>>,
     /// The last this many bytes of the file, whose size need not be known; 0 for none.
     pub tail: u64,
-    /// If the file is not the one with this validator any more, the request fails with
+    /// If the file no longer has this validator, the request fails with
     /// [`ErrorKind::Changed`](crate::ErrorKind::Changed).
     pub validator: Option<String>,
     /// Size that the file must have, in bytes; an answer that states another one fails with
-    /// [`ErrorKind::Changed`](crate::ErrorKind::Changed) before any of it is handed on.
+    /// [`ErrorKind::Changed`](crate::ErrorKind::Changed) before any of it is delivered.
     pub size: Option<u64>,
     /// The version that responses must be of, whichever request gets the first one.
     pub version: VersionBinding,
-    /// Another server can be asked instead: one that refuses connections is not waited for.
+    /// Another server can be used instead: the request does not wait for one that refuses
+    /// connections.
     pub failover: bool,
-    /// The file is no HTML page as far as its name and its listing tell: such a page in its place,
-    /// as a login page, fails with [`ErrorKind::Protocol`](crate::ErrorKind::Protocol), unless it
-    /// has the size that the file must have.
+    /// By its name and its listing the file is not an HTML page: a response with such a page, as a
+    /// login page, fails with [`ErrorKind::Protocol`](crate::ErrorKind::Protocol), unless it has
+    /// the size that the file must have.
     pub refuses_pages: bool,
 }
 
 impl Request {
-    /// Bytes of the file that are asked for, the tail included.
+    /// Bytes of the file that are requested, the tail included.
     #[must_use]
     pub fn asked_bytes(&self) -> u64 {
         crate::range::total_bytes(&self.ranges).saturating_add(self.tail)
     }
 }
 
-/// A run of bytes that arrived. It may be smaller than any range asked for, and may arrive in any
+/// A run of bytes that arrived. It may be smaller than any requested range; parts may arrive in any
 /// order.
 #[derive(Debug, Clone)]
 pub struct Part {
@@ -55,20 +56,20 @@ pub struct Part {
     pub bytes: Bytes,
 }
 
-/// Takes the parts of an answer as they arrive. Called on the I/O runtime: it must not block nor
-/// decode.
+/// Receives the parts of a response as they arrive. Called on the I/O runtime: it must not block
+/// nor decode.
 pub type PartSink = Box<dyn FnMut(Part) + Send>;
 
 /// Metadata of the file from a response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResponseMeta {
-    /// Size of the file, if told.
+    /// Size of the file, if stated.
     pub size: Option<u64>,
     /// Strong validator: an entity tag with its quotes, else a date of last modification as sent.
     pub validator: Option<String>,
     /// The response did not state the size: its end showed it.
     pub is_size_counted: bool,
-    /// Bytes of payload that nobody asked for.
+    /// Bytes of payload that were not requested.
     pub unasked_bytes: u64,
 }
 
@@ -80,7 +81,7 @@ pub fn is_entity_tag(validator: &str) -> bool {
 }
 
 /// Returns true if two validators are of different versions of a file. Entity tags are compared
-/// weakly (RFC 9110 section 8.8.3.2); of a tag and a date nothing is known.
+/// weakly (RFC 9110 section 8.8.3.2); a tag and a date cannot be compared.
 ///
 /// ```
 /// use hither_core::validators_differ;
@@ -98,9 +99,9 @@ pub fn validators_differ(one: &str, other: &str) -> bool {
 /// A file that can be read by ranges.
 ///
 /// Contract: parts delivered to the sink hold exactly the bytes of the file; when [`Source::fetch`]
-/// succeeds, every byte asked for has been delivered. Parts delivered before a failure are good and
-/// need not be asked for again. Before a part of a file that can change is delivered, its version
-/// is bound ([`VersionBinding::bind`]). Dropping the future cancels the request.
+/// succeeds, every requested byte has been delivered. Parts delivered before a failure are valid
+/// and need not be requested again. Before a part of a file that can change is delivered, its
+/// version is bound ([`VersionBinding::bind`]). Dropping the future cancels the request.
 pub trait Source: Send + Sync + Debug {
     /// Name of the source for messages; without secrets.
     fn name(&self) -> String;
@@ -108,7 +109,7 @@ pub trait Source: Send + Sync + Debug {
     fn redirected_to(&self) -> Option<String> {
         None
     }
-    /// Limits of one request at this moment; they move as the source learns.
+    /// Limits of one request at this moment; they change as the source learns.
     fn limits(&self) -> Limits;
     /// Estimates of the link to the server at this moment.
     fn link(&self) -> LinkEstimate;
@@ -118,8 +119,8 @@ pub trait Source: Send + Sync + Debug {
     fn endpoint(&self) -> Endpoint;
     /// Maximum number of connections: the smaller of the caller's and the server's limit.
     fn max_connections(&self) -> usize;
-    /// Maximum number of requests that may be on their way at a time: more than the connections
-    /// where one connection carries several, as many otherwise. It moves as the source learns.
+    /// Maximum number of requests in flight: more than the connections where one connection carries
+    /// several, as many otherwise. It changes as the source learns.
     fn max_requests(&self) -> usize {
         self.max_connections()
     }
@@ -128,21 +129,21 @@ pub trait Source: Send + Sync + Debug {
     fn max_small_files(&self) -> usize {
         self.max_requests()
     }
-    /// Many small files of the server will be fetched at a time: connections that carry several
-    /// requests help.
+    /// Announces that many small files of the server will be fetched concurrently: connections that
+    /// carry several requests help.
     fn expect_small_files(&self) {}
-    /// Returns false if several servers share the requests, with connections by a rule of their
-    /// own.
+    /// Returns false if several servers share the requests, with their own rule for the number of
+    /// connections.
     fn is_one_server(&self) -> bool {
         true
     }
     /// Connections that could send a request now without connecting first.
     fn idle_connections(&self) -> usize;
-    /// Starts connecting until there are `connections` in all; returns at once.
+    /// Starts connecting until there are `connections` in all; returns immediately.
     fn preconnect(&self, connections: usize);
-    /// A job is coming that will want more than one connection if the path is long: as soon as the
-    /// first one has shown how long it is, others may be opened beside its first request. Returns
-    /// at once.
+    /// Announces a job that needs several connections if the path is long: as soon as the first one
+    /// has measured the latency, others may be opened during its first request. Returns
+    /// immediately.
     fn expect_bulk(&self) {}
     /// Lets the next responses be of another version of the file than those before: the file is
     /// opened again. A source that remembers no version has nothing to do.

@@ -5,13 +5,13 @@
 //! refused with [`ErrorKind::Invalid`].
 //!
 //! A file that is being written does not exist under its name until [`Upload::commit`] has
-//! succeeded: what is interrupted leaves no half a file. (A server on which that cannot be had
-//! writes under another name first and renames; [`is_partial`] recognises such names.)
+//! succeeded: an interrupted upload leaves no partial file there. (Where a server cannot do that,
+//! the file is written under another name first and renamed; [`is_partial`] recognises such names.)
 //!
-//! Links: [`Storage::stat`] and [`Storage::source`] follow them, [`Storage::list`] shows them as
-//! what they are, and [`Storage::remove`], [`Storage::remove_tree`] and [`Storage::rename`] act on
-//! the link itself. So what descends by `list` never leaves the tree that it was given. A server
-//! may list links as what they lead to: [`Storage::remove_directory`] tells them apart.
+//! Links: [`Storage::stat`] and [`Storage::source`] follow them, [`Storage::list`] lists them as
+//! links, and [`Storage::remove`], [`Storage::remove_tree`] and [`Storage::rename`] act on the link
+//! itself. So a walk by `list` never leaves its tree. A server may list links as their targets:
+//! [`Storage::remove_directory`] distinguishes them.
 
 mod listing;
 mod path;
@@ -56,21 +56,21 @@ pub enum FileKind {
     Directory,
     /// A symbolic link, as [`Storage::list`] shows it.
     Link,
-    /// A device, a pipe, a socket: what has neither a size nor names.
+    /// A device, a pipe or a socket, which has neither a size nor names.
     Other,
     /// An entry whose name is not UTF-8, as [`Storage::list`] shows it: its path has replacement
     /// characters, and nothing can be done with it.
     Unnamed,
 }
 
-/// One name and what is known about it.
+/// One name and its metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirEntry {
     /// Path from the storage's root.
     pub path: String,
     /// File or directory.
     pub kind: FileKind,
-    /// Size in bytes; 0 for anything but a file, none if the server does not tell it. Of
+    /// Size in bytes; 0 for anything but a file, none if the server does not state it. Of
     /// [`FileKind::Unnamed`] none for a directory, too.
     pub size: Option<u64>,
     /// Last modification.
@@ -86,8 +86,8 @@ impl DirEntry {
         Self { path: path.into(), kind, size: Some(size), modified: None, validator: None }
     }
 
-    /// The size for totals and progress, in which an unknown one counts as 0. Nothing may be
-    /// decided by it.
+    /// The size for totals and progress, in which an unknown one counts as 0. No decision may
+    /// depend on it.
     #[must_use]
     pub fn counted_bytes(&self) -> u64 {
         self.size.unwrap_or_default()
@@ -106,14 +106,14 @@ impl DirEntry {
     }
 }
 
-/// Progress of a file that is to be brought from tape to disk.
+/// Progress of a file that is to be staged from tape to disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StagingState {
     /// Not on disk yet.
     Waiting,
     /// On disk.
     Online,
-    /// It will not be, for this reason.
+    /// Staging failed, for this reason.
     Failed(String),
 }
 
@@ -125,33 +125,34 @@ pub struct PutOptions {
     /// Replaces a file of that name; else it is [`ErrorKind::AlreadyExists`].
     pub overwrite: bool,
     /// The version of the file that may be replaced, with [`Self::overwrite`]: any other one, or
-    /// none, is [`ErrorKind::Changed`]. The storage's server compares it in one step with the write
-    /// where it can, else it is looked at just before.
+    /// none, is [`ErrorKind::Changed`]. The storage's server compares it atomically with the write
+    /// where it can, else it is checked just before.
     pub expected: Option<DirEntry>,
-    /// [`Upload::token`] of an interrupted upload of the same file. If that is of no use any more,
-    /// the upload starts from nothing and has another token; or, where the storage cannot ask,
-    /// every write fails.
+    /// [`Upload::token`] of an interrupted upload of the same file. If that is no longer valid, the
+    /// upload starts from the beginning and has another token; or, where the storage cannot check
+    /// it, every write fails.
     pub resume: Option<String>,
     /// The time of the last change, where the storage keeps it; else it is that of the upload.
     pub modified: Option<SystemTime>,
-    /// The [`partial_name`] of the file until it is whole, where the storage sends it at once: the
-    /// same for each attempt, so that one replaces what an earlier one left. Else it is unique.
+    /// The [`partial_name`] of the file until it is whole, where the storage sends it immediately:
+    /// the same for each attempt, so that one replaces the file that an earlier one left. Else it
+    /// is unique.
     pub partial: Option<String>,
-    /// The caller looks at the file when it has written others beside it, so that one listing shows
-    /// all of them, if [`CommittedFile::is_seen`] is false then.
+    /// The caller looks at the file after it has written others in the same directory, if
+    /// [`CommittedFile::is_seen`] is false then: one listing shows all of them.
     pub is_looked_at: bool,
-    /// A checksum that the storage cannot compute is computed from what is read back, before the
+    /// A checksum that the storage cannot compute is computed from the bytes read back, before the
     /// file gets its name where that is possible.
     pub read_back: bool,
 }
 
-/// The times that a storage gives to the files that are written to it.
+/// The times that a storage sets on the files that are written to it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FileTimes {
-    /// It is known to keep [`PutOptions::modified`]; else the time is that of the upload.
+    /// True if it is known to keep [`PutOptions::modified`]; else the time is that of the upload.
     pub are_kept: bool,
     /// Seconds by which its clock is ahead of this machine's, rounded away from 0, negative if it
-    /// is behind; none if it does not tell the time.
+    /// is behind; none if the storage does not state its time.
     pub ahead_seconds: Option<i64>,
 }
 
@@ -159,7 +160,7 @@ impl FileTimes {
     /// Returns true if a file that was written to this storage at `written` has all that had
     /// changed in its source by `changed`, a time of the storage `source`; both in seconds since
     /// 1970, negative before. None if the times do not show that: within a second, and within the
-    /// difference of the clocks; one that a storage does not tell is assumed to be right.
+    /// difference of the clocks; a clock that a storage does not state is assumed to be right.
     #[must_use]
     pub fn is_newer(&self, written: i64, changed: i64, source: &Self) -> Option<bool> {
         let later = written.saturating_sub(changed);
@@ -176,12 +177,12 @@ impl FileTimes {
 pub struct CommittedFile {
     /// Its directory entry.
     pub entry: DirEntry,
-    /// The checksum of [`Upload::commit`] was compared with that of what the storage has.
+    /// The checksum of [`Upload::commit`] was compared with that of the stored bytes.
     pub is_compared: bool,
     /// The storage has shown that the file has its size. False only with
     /// [`PutOptions::is_looked_at`].
     pub is_seen: bool,
-    /// A request failed after the storage had confirmed all bytes: it may have lost some of them.
+    /// A request failed after the storage had confirmed all bytes, some of which it may have lost.
     pub is_doubtful: bool,
 }
 
@@ -207,15 +208,15 @@ impl PutOptions {
 /// come in order of offsets, without gaps.
 #[async_trait]
 pub trait Upload: Send + Sync + Debug {
-    /// Maximum number of blocks that may be on their way at the same time.
+    /// Maximum number of blocks in flight.
     fn parallel(&self) -> usize;
     /// Maximum number of small files that may be uploaded to the server at a time; 0 if that is not
     /// known.
     fn max_small_files(&self) -> usize {
         0
     }
-    /// The unit that blocks start at multiples of and, but for the last one, are long, in bytes; 1
-    /// if any will do.
+    /// The block size in bytes: blocks start at multiples of it, and all but the last have it; 1
+    /// for any size.
     fn block_bytes(&self) -> u64 {
         1
     }
@@ -224,10 +225,11 @@ pub trait Upload: Send + Sync + Debug {
     fn takes_any_bytes(&self) -> bool {
         false
     }
-    /// Ranges written by an earlier attempt, as far as the storage can tell, ascending. Where
+    /// Ranges written by an earlier attempt, as far as the storage reports them, ascending. Where
     /// [`Upload::token`] is the one that was given, every block whose [`Upload::write`] had
-    /// succeeded is there too, told or not, unless the storage's machine has crashed since. Most
-    /// storages cannot tell: blocks come in any order into a file that has its final size.
+    /// succeeded is there too, reported or not, unless the storage's machine has crashed since.
+    /// Most storages cannot report them: blocks come in any order into a file that has its final
+    /// size.
     fn present(&self) -> Vec<Range<u64>> {
         Vec::new()
     }
@@ -236,24 +238,24 @@ pub trait Upload: Send + Sync + Debug {
     fn token(&self) -> Option<String> {
         None
     }
-    /// Writes `bytes` at `offset`. Done when the server has taken them, as far as it tells.
+    /// Writes `bytes` at `offset`. Returns when the server has confirmed them, as far as it does.
     async fn write(&self, offset: u64, bytes: Bytes) -> Result<()>;
-    /// Returns when what was written is on the disk, as far as that is known.
+    /// Returns when the written bytes are on the disk, as far as that is known.
     async fn sync(&self) -> Result<()> {
         Ok(())
     }
-    /// The number of requests to the server that have failed so far, and of connections that it
-    /// has closed unexpectedly. What it had confirmed before one of them may be lost, if it was not
-    /// on its disk yet and the server was restarted.
+    /// The number of failed requests to the server so far, and of connections that it closed
+    /// unexpectedly. Bytes confirmed before one of them may be lost, if they were not on its disk
+    /// yet and the server was restarted.
     fn interruptions(&self) -> u64 {
         0
     }
-    /// Returns true if what an earlier attempt had written was compared with what the storage has
-    /// now, when the upload was resumed.
+    /// Returns true if, when the upload was resumed, the bytes written by an earlier attempt were
+    /// compared with those that the storage has now.
     fn resumes_verified(&self) -> bool {
         false
     }
-    /// The storage's checksum of what was written so far, if it can compute one.
+    /// The storage's checksum of the bytes written so far, if it can compute one.
     async fn written_checksum(&self, _algorithm: Algorithm) -> Result<Option<Checksum>> {
         Ok(None)
     }
@@ -264,22 +266,22 @@ pub trait Upload: Send + Sync + Debug {
     }
     /// Makes the file visible. If `checksum` is given and the server can compute one of that kind,
     /// the two are compared before that; a difference is [`ErrorKind::Corrupt`]. If it fails,
-    /// nothing becomes visible, and what was written is removed as far as that is possible.
+    /// nothing becomes visible, and the written bytes are removed as far as possible.
     async fn commit(self: Box<Self>, checksum: Option<Checksum>) -> Result<CommittedFile>;
-    /// Removes what was written.
+    /// Removes the written bytes.
     async fn abort(self: Box<Self>) -> Result<()>;
 }
 
-/// A tree of directories and files that can be listed, read and written. What a storage does not
-/// implement fails with [`ErrorKind::Unsupported`].
+/// A tree of directories and files that can be listed, read and written. Methods that a storage
+/// does not implement fail with [`ErrorKind::Unsupported`].
 #[async_trait]
 pub trait Storage: Send + Sync + Debug {
     /// The root, for messages; secrets removed.
     fn name(&self) -> String;
     /// Metadata of one path.
     async fn stat(&self, path: &str) -> Result<DirEntry>;
-    /// Metadata of what is a directory as far as the caller knows. None where only listing it would
-    /// show that.
+    /// Metadata of a path that the caller believes to be a directory. None where only listing it
+    /// would show that.
     async fn stat_directory(&self, path: &str) -> Result<Option<DirEntry>> {
         self.stat(path).await.map(Some)
     }
@@ -294,13 +296,13 @@ pub trait Storage: Send + Sync + Debug {
     }
     /// A file to read. Nothing is sent yet.
     fn source(&self, path: &str) -> Result<Arc<dyn Source>>;
-    /// A file to read of which there may be other replicas; none if this is the only one. As
-    /// [`Storage::source`].
+    /// As [`Storage::source`], for a file that may have other replicas; none if this is the only
+    /// one.
     fn replicas(&self, _path: &str) -> Result<Option<Arc<dyn ReplicaSet>>> {
         Ok(None)
     }
-    /// The location of a path in the type that its transport has for one; none for a storage that
-    /// is no server.
+    /// The location of a path, in its transport's own type; none for a storage that is not a
+    /// server.
     fn location(&self, _path: &str) -> Option<Box<dyn Any + Send + Sync>> {
         None
     }
@@ -313,8 +315,8 @@ pub trait Storage: Send + Sync + Debug {
     async fn remove(&self, _path: &str) -> Result<()> {
         unsupported(self, "remove files")
     }
-    /// Removes a file that is wrong, if it is surely the version of `entry`: another client may
-    /// have replaced it. Returns true if it was removed.
+    /// Removes a file with wrong content, if it is certainly the version of `entry`: another client
+    /// may have replaced it. Returns true if it was removed.
     async fn remove_version(&self, entry: &DirEntry) -> Result<bool> {
         let now = self.stat(&entry.path).await?;
         if entry.validator.is_none() || now.validator != entry.validator || now.size != entry.size {
@@ -322,9 +324,9 @@ pub trait Storage: Send + Sync + Debug {
         }
         self.remove(&entry.path).await.map(|()| true)
     }
-    /// Removes what is listed as a directory if it is empty, and follows no link. A link in its
-    /// place is removed only if it `may_be_link`. Storages that list links as links need not try,
-    /// and return [`DirectoryRemoval::NotEmpty`].
+    /// Removes an entry that is listed as a directory if it is empty, and follows no link. A link
+    /// in its place is removed only if `may_be_link`. Storages that list links as links need not
+    /// try, and return [`DirectoryRemoval::NotEmpty`].
     async fn remove_directory(&self, _path: &str, _may_be_link: bool) -> Result<DirectoryRemoval> {
         Ok(DirectoryRemoval::NotEmpty)
     }
@@ -333,8 +335,8 @@ pub trait Storage: Send + Sync + Debug {
     async fn remove_tree(&self, _path: &str) -> Result<()> {
         unsupported(self, "remove directories")
     }
-    /// Gives a file or directory another name; what has that name is replaced only if `overwrite`.
-    /// Its own name is [`ErrorKind::Invalid`].
+    /// Renames a file or directory; an existing entry of the new name is replaced only if
+    /// `overwrite`. Its own name is [`ErrorKind::Invalid`].
     async fn rename(&self, _from: &str, _to: &str, _overwrite: bool) -> Result<()> {
         unsupported(self, "rename files")
     }
@@ -342,7 +344,8 @@ pub trait Storage: Send + Sync + Debug {
     async fn copy_file(&self, _from: &str, _to: &str) -> Result<()> {
         unsupported(self, "copy files")
     }
-    /// Makes a directory in one that exists; if it exists, that is [`ErrorKind::AlreadyExists`].
+    /// Makes a directory in an existing one; if it exists itself, the error is
+    /// [`ErrorKind::AlreadyExists`].
     async fn make_directory(&self, _path: &str) -> Result<()> {
         unsupported(self, "make directories")
     }
@@ -354,7 +357,7 @@ pub trait Storage: Send + Sync + Debug {
     fn has_trees(&self) -> bool {
         false
     }
-    /// A stream of what is below a directory; none if the storage has no streams.
+    /// A stream of the entries below a directory; none if the storage has no streams.
     async fn tree(
         &self,
         _directory: &str,
@@ -367,9 +370,9 @@ pub trait Storage: Send + Sync + Debug {
         false
     }
     /// Writes at most [`MAX_TREE_PATHS`] directories and small files below a directory, in this
-    /// order, and returns what became of each: its entry, or why it failed. A result is final, also
-    /// if the storage's machine crashes. There are fewer results than files if the storage stopped
-    /// early; what has none may be written or not. None if the storage takes no streams.
+    /// order, and returns the result of each: its entry, or the error. A result is final, also if
+    /// the storage's machine crashes. There are fewer results than files if the storage stopped
+    /// early; files without a result may be written or not. None if the storage accepts no streams.
     async fn put_tree(
         &self,
         _directory: &str,
@@ -377,7 +380,7 @@ pub trait Storage: Send + Sync + Debug {
     ) -> Result<Option<Vec<Result<StoredEntry>>>> {
         Ok(None)
     }
-    /// The checksum of a file if the server can tell it without sending the file.
+    /// The checksum of a file if the server can state it without sending the file.
     async fn checksum(&self, _path: &str, _algorithm: Algorithm) -> Result<Option<Checksum>> {
         Ok(None)
     }

@@ -4,8 +4,8 @@ use std::sync::{Mutex, MutexGuard};
 
 /// Locks a mutex, poisoned or not.
 ///
-/// For data that is whole between statements: a thread that panicked while it held the lock has
-/// then left nothing half done.
+/// For data that is consistent between statements: a thread that panicked while it held the lock
+/// then left it consistent.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

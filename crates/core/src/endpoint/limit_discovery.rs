@@ -63,7 +63,7 @@ impl LearnedLimit {
             self.rejected = amount.max(2);
         }
         if self.accepted >= amount {
-            // The server accepted this amount once, and does not any more.
+            // The server accepted this amount before, and now rejects it.
             self.accepted = 0;
         }
         if amount > self.current {

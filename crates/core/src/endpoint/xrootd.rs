@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Parameters of an XRootD server that a client needs to log in without asking. The numbers are
-/// the protocol's.
+/// Parameters of an XRootD server with which a client logs in without querying them first. The
+/// numbers are the protocol's.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -50,7 +50,7 @@ pub struct LearnedRedirect {
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// Number of files since the last hit that another server had instead.
+    /// Number of files since the last hit that were found on another server.
     pub misses: u8,
 }
 

@@ -17,7 +17,7 @@ pub fn invalid_toml(text: &str, span: Option<Range<usize>>, message: &str) -> Er
         let column = own.chars().count() + 1;
         format!("line {line}, column {column}: {}", key(own))
     });
-    // What was found is a key.
+    // The unexpected token is a key.
     let is_key = after.trim_start_matches([' ', '\t']).starts_with('=');
     let shown = if is_key { message.to_owned() } else { without_value(message) };
     Error::new(ErrorKind::Invalid, format!("{place}{shown}"))

@@ -1,19 +1,19 @@
 //! Retries: which failed request is sent again, after which pause, and how often.
 //!
-//! [`decision`] says by the facts of a failure what may be done. A [`Backoff`] makes a pause of
-//! that, or says that the error is final. [`run`] is the loop of every operation that is attempted
-//! again; state machines without a loop of their own (the reader, files that are opened ahead, the
-//! files of a copy, servers that refuse connections) hold a `Backoff`.
+//! [`decision`] derives from the facts of a failure which retry is allowed. A [`Backoff`] turns
+//! that into a pause, or reports that the error is final. [`run`] is the loop of every operation
+//! that is attempted again; state machines without a loop of their own (the reader, files that are
+//! opened ahead, the files of a copy, servers that refuse connections) hold a `Backoff`.
 //!
 //! *Pauses* are random, with decorrelated jitter (AWS Architecture Blog, "Exponential Backoff And
 //! Jitter"): from [`RetryPolicy::min_pause`] to three times the pause before. Clients that a
-//! restarted server has lost at the same moment come back at different ones. A pause that the
+//! restarting server disconnects at the same moment reconnect at different ones. A pause that the
 //! server states is kept, and lengthened by up to a quarter, since it states the same one to many.
 //!
 //! *Budgets.* Failures without progress are counted ([`RetryPolicy::attempts`]). A server that
 //! refuses requests because it is busy has a deadline instead ([`RetryPolicy::busy_timeout`]), one
-//! that stages a file another ([`RetryPolicy::staging_timeout`]). A pause that ends beyond the
-//! deadline is not begun. Progress renews all three.
+//! that stages a file another ([`RetryPolicy::staging_timeout`]). No pause begins that would end
+//! after the deadline. Progress renews all three.
 //!
 //! Clock and randomness come from a [`Clock`]. Dropping the future of [`run`] ends the operation,
 //! and its pause.
@@ -43,11 +43,11 @@ pub struct RetryPolicy {
     /// by default, the time for the start of a response.
     pub busy_timeout: Duration,
     /// Maximum total time to wait for a file that its server has to make ready first. 10 min by
-    /// default; with 0 it is not waited for.
+    /// default; 0 means that it is not awaited.
     pub staging_timeout: Duration,
     /// The shortest pause. 100 ms by default.
     pub min_pause: Duration,
-    /// The longest pause that no server has asked for. 10 s by default.
+    /// The longest pause where no server has requested one. 10 s by default.
     pub max_pause: Duration,
 }
 
@@ -179,7 +179,7 @@ impl From<Error> for Failed {
 }
 
 impl Failed {
-    /// A failure that ends the operation, as of the end to which bytes are passed on.
+    /// A failure that ends the operation, such as one of the receiver of the bytes.
     #[must_use]
     pub fn finally(error: Error) -> Self {
         Self { error, retry: Retry::Never, progressed: false }
@@ -209,7 +209,7 @@ pub trait Retryable: Send {
     /// The result of a successful attempt.
     type Done: Send;
 
-    /// Makes an attempt. It chooses whom to ask, and says in its error whether there was progress.
+    /// Makes an attempt. It chooses the server, and states in its error whether there was progress.
     fn attempt(&mut self) -> impl Future<Output = Result<Self::Done, Failed>> + Send;
 }
 
@@ -252,7 +252,7 @@ pub async fn run<O: Retryable>(
     }
 }
 
-/// Logs a retry. The command shows the target `hither_wait`: waits may go on for minutes.
+/// Logs a retry. The command shows the target `hither_wait`: waits may last for minutes.
 pub fn note(error: &Error, retry: Retry, pause: Duration) {
     if pause >= MIN_SHOWN {
         let seconds = pause.as_secs_f64();

@@ -1,21 +1,21 @@
-//! Requests whose answers arrive in the order of use.
+//! Requests whose responses arrive in the order of use.
 //!
-//! A plan gives each connection a run of neighbouring ranges. Who needs everything before he goes
-//! on loses nothing by it. But a program that reads on while the rest arrives waits for one
-//! connection after the other, and each brings no more than its window in a round trip, while the
-//! other connections bring what is not due yet. So of what is fetched ahead, every connection gets
-//! a stripe of each part: ranges are assigned one by one, each to the connection that has the
-//! least. What is due first then takes up the beginning of all answers. A job of 20 steps of 0.7 MB
-//! each, at 150 ms and 1 Gbit/s, waited 1.3 s after its first step before, and 0.2 s since. Where a
-//! connection's part is no more than an initial window there is nothing to gain: all of them arrive
-//! at the same time.
+//! A plan gives each connection a run of neighbouring ranges. A consumer that needs all of them
+//! before it continues loses nothing by that. But a program that reads on while the rest arrives
+//! waits for one connection after the other, and each transfers no more than its window in a round
+//! trip, while the other connections transfer bytes that are not due yet. So for prefetches, every
+//! connection gets a stripe of each part: ranges are assigned one by one, each to the connection
+//! that has the least. The bytes due first then form the beginning of all responses. A job of 20
+//! steps of 0.7 MB each, at 150 ms and 1 Gbit/s, waited 1.3 s after its first step without stripes,
+//! and 0.2 s with them. Where each connection's share fits into an initial window, there is nothing
+//! to gain: all shares arrive at the same time.
 
 use crate::{Limits, range};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-/// Deals the ranges of each turn of `connections` requests out in stripes; a turn whose stripes
+/// Distributes the ranges of each turn of `connections` requests in stripes; a turn whose stripes
 /// would exceed `limits` stays as it is. Ranges in each request are in ascending order if those of
 /// all were.
 #[must_use]

@@ -1,15 +1,15 @@
 //! Trials of more connections, for servers that limit the rate of each.
 //!
-//! A reader knows what arrives and what it still lacks; a [`ConnectionTrial`] says from that how
-//! many connections to use. The trial that the programs use is the tuner's, of the crate tune.
+//! A reader counts the bytes that arrived and those still missing; a [`ConnectionTrial`] derives
+//! from them how many connections to use. The programs use the tuner of the crate tune.
 
 use crate::LinkEstimate;
 use std::fmt::Debug;
 use std::time::Duration;
 
-/// Finds out whether more connections bring more, during one long read.
+/// Finds out during one long read whether more connections increase its throughput.
 pub trait ConnectionTrial: Send + Debug {
-    /// Takes the observation at the end of an interval. Returns the connections to use from now on.
+    /// Takes the observation at the end of an interval. Returns the connections to use next.
     fn observe(&mut self, seen: &TrialObservation) -> usize;
     /// The connections in use.
     fn connections(&self) -> usize;
@@ -25,14 +25,16 @@ pub struct TrialObservation {
     pub now: Duration,
     /// Bytes that have arrived since the trial became possible.
     pub arrived_bytes: u64,
-    /// Bytes that were pushed and have not arrived, about: repeated requests do not count.
+    /// Approximate number of bytes that were pushed and have not arrived; repeated requests do not
+    /// count.
     pub lacking_bytes: u64,
     /// Estimates of the link.
     pub link: LinkEstimate,
     /// Connections that the reader uses.
     pub connections: usize,
-    /// The most that it may use.
+    /// The maximum that it may use.
     pub max_connections: usize,
-    /// Nothing was to arrive for some time since the last observation: it says nothing.
+    /// Too few bytes were outstanding for some time since the last observation: this one measures
+    /// nothing.
     pub has_paused: bool,
 }

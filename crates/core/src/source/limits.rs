@@ -36,8 +36,8 @@ impl Limits {
         }
     }
 
-    /// These limits, with the cost of a request by the path where one more range is one more
-    /// request: `at_once` may be under way.
+    /// These limits, with the cost of a request on this path where one more range is one more
+    /// request: `at_once` may be in flight.
     #[must_use]
     pub fn priced(mut self, link: &LinkEstimate, at_once: usize) -> Self {
         if self.is_single()
@@ -63,7 +63,7 @@ impl Limits {
             && crate::range::total_bytes(ranges) <= self.max_total_bytes
     }
 
-    /// The bytes that `range` takes in the text of a request: both positions in decimal, `-` and
+    /// The length in bytes of `range` in the text of a request: both positions in decimal, `-` and
     /// `,` (RFC 9110 section 14.1.2).
     #[must_use]
     pub fn range_text_bytes(range: &std::ops::Range<u64>) -> usize {

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-/// Bytes that a server sends before it hears back: ten segments (RFC 6928) of 1,448 bytes, what is
-/// left of an Ethernet frame of 1,500 after the headers of IPv4 and of TCP with timestamps.
+/// Bytes that a server sends before the first acknowledgement: ten segments (RFC 6928) of 1,448
+/// bytes, the payload of an Ethernet frame of 1,500 with the headers of IPv4 and of TCP with
+/// timestamps.
 pub const INITIAL_WINDOW_BYTES: u64 = 10 * 1448;
 
 /// Size of the first request to an unknown server, if there is more: the response with its head
 /// fits into an initial window, so that it arrives after one round trip.
 pub const INITIAL_REQUEST_BYTES: u64 = 12 << 10;
 
-/// Time that a server near by may need for a response, so that it says nothing of the path.
+/// Time that a nearby server may need for a response; it shows nothing about the path.
 const SERVER_TIME: Duration = Duration::from_millis(10);
 
 /// Estimates of a path; `None` where nothing was measured yet.
@@ -18,8 +19,8 @@ const SERVER_TIME: Duration = Duration::from_millis(10);
 pub struct LinkEstimate {
     /// Smallest duration of a handshake: the round-trip time to the next end of a TCP connection.
     pub rtt: Option<Duration>,
-    /// Bottleneck bandwidth in bytes per second, as far as the arrivals show it. A path that was
-    /// never filled is faster than this says.
+    /// Bottleneck bandwidth in bytes per second, estimated from arrivals. A path that was never
+    /// filled is faster than this.
     pub bandwidth: Option<f64>,
     /// Shortest time from a request to the first byte of its response: a round trip and the time of
     /// the server.
@@ -28,7 +29,7 @@ pub struct LinkEstimate {
     /// to the server meanwhile.
     pub fresh_first_byte: Option<Duration>,
     /// Highest rate at which one large response arrived, in bytes per second. The path is no slower
-    /// than that, even where the spacing of small responses tells nothing.
+    /// than that, even where the spacing of small responses gives no estimate.
     pub response_rate: Option<f64>,
 }
 

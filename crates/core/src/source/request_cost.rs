@@ -1,23 +1,23 @@
 //! Cost of one more request, in bytes that could arrive meanwhile.
 //!
-//! A server that takes one range per request, as object stores do, makes a choice of every gap
-//! between two wanted ranges: read over it, or send another request. The request is the dearer one
-//! if more than the gap could arrive in the time that it takes ([`in_bytes`]). With a price per
+//! With a server that accepts one range per request, as object stores do, every gap between two
+//! wanted ranges is a choice: read over it, or send another request. The request costs more if more
+//! bytes than the gap could arrive in the time that it takes ([`in_bytes`]). With a price per
 //! request and bytes that cost the same everywhere, deciding gap by gap is optimal: no other set of
 //! gaps costs less in all.
 //!
-//! The price is about a full pipe. Whether the neighbours of a gap are small makes no difference to
-//! it, so the rule for many ranges in a request ([`crate::PlanConfig::waste`]) does not apply.
+//! The price is about a full pipe. It does not depend on the size of a gap's neighbours, so the
+//! rule for many ranges in a request ([`crate::PlanConfig::waste`]) does not apply.
 
 use crate::LinkEstimate;
 use std::time::Duration;
 
 /// Time of client and server for one request besides waiting for it. 2,000 requests of 2 KB over
-/// HTTP/2 at 22 ms, of which all may be under way, took 190 us each.
+/// HTTP/2 at 22 ms, of which all may be in flight, took 190 us each.
 const PROCESSING: Duration = Duration::from_micros(150);
 
-/// Maximum bytes to read over, whatever a request costs. Bytes that nobody wanted pass through the
-/// memory budgets of readers too. The object stores' own clients read over as much by default.
+/// Maximum bytes to read over, whatever a request costs. Unwanted bytes count in the memory budgets
+/// of readers, too. The object stores' own clients read over as much by default.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Bytes that could arrive while one of `at_once` parallel requests is processed; none if too

@@ -7,9 +7,9 @@ use std::sync::{Arc, OnceLock};
 /// The version of a file that all requests with a clone of this binding read: the version that the
 /// first response names.
 ///
-/// A source binds it when the head of a response has arrived, before it hands on a byte. So
-/// requests that are in flight at the same time are of one version, and so is the rest of a request
-/// whose response broke off.
+/// A source binds it when the head of a response has arrived, before it delivers a byte. So
+/// requests in flight at the same time read one version, and so does the rest of a request whose
+/// response was interrupted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VersionBinding(Arc<BoundVersion>);
 
@@ -40,8 +40,8 @@ impl VersionBinding {
         self.0.modified.get().map(String::as_str).or_else(|| self.validator().filter(is_date))
     }
 
-    /// Keeps the date of last modification that a response states beside its validator, if no
-    /// response stated one before.
+    /// Keeps the date of last modification that a response states in addition to its validator, if
+    /// no response stated one before.
     pub fn note_modified(&self, date: &str) {
         self.0.modified.get_or_init(|| date.to_owned());
     }

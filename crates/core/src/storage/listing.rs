@@ -1,4 +1,4 @@
-//! The names in a directory, and what is missing of them.
+//! The names in a directory, and the names missing from its listing.
 
 use super::{DirEntry, FileKind};
 use crate::{Error, ErrorKind, Result};
@@ -13,7 +13,8 @@ pub struct Listing {
     pub failed: Vec<(String, Error)>,
     /// Parts of the listing that could not be read: they may have any names.
     pub gaps: Vec<Error>,
-    /// The reason why the server may have names that it does not show, where that is how it lists.
+    /// The reason why the server may have names that it does not list, where its listings omit
+    /// some.
     pub hidden: Option<&'static str>,
 }
 
@@ -25,7 +26,7 @@ impl From<Vec<DirEntry>> for Listing {
 }
 
 impl Listing {
-    /// Returns true if the directory has no names but the entries.
+    /// Returns true if the entries are all names of the directory.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         let is_named = |entry: &DirEntry| entry.kind != FileKind::Unnamed;
@@ -49,13 +50,13 @@ impl Listing {
         Ok(entries)
     }
 
-    /// The same listing with entries that `change` makes of its own.
+    /// The same listing with each entry replaced by the result of `change`.
     #[must_use]
     pub fn map(self, change: impl FnMut(DirEntry) -> DirEntry) -> Self {
         Self { entries: self.entries.into_iter().map(change).collect(), ..self }
     }
 
-    /// Adds what another part of the same directory's listing has.
+    /// Adds another part of the same directory's listing.
     pub fn append(&mut self, other: Self) {
         self.entries.extend(other.entries);
         self.failed.extend(other.failed);
@@ -65,14 +66,14 @@ impl Listing {
 }
 
 impl DirEntry {
-    /// The same entry, if its name is not UTF-8.
+    /// This entry as one whose name is not UTF-8.
     #[must_use]
     pub fn into_unnamed(self) -> Self {
         let size = self.size.filter(|_| self.kind != FileKind::Directory);
         Self { kind: FileKind::Unnamed, size, validator: None, ..self }
     }
 
-    /// Fails for what cannot be looked into because its name is not UTF-8.
+    /// Fails for an entry that cannot be opened because its name is not UTF-8.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] if it may be a directory.

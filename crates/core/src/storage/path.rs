@@ -12,12 +12,12 @@ const PARTIAL_BYTES: usize = BEFORE.len() + DIGITS + AFTER.len();
 /// Ends of the names of files that servers send as HTML pages.
 const PAGES: [&str; 9] = ["html", "htm", "xhtml", "shtml", "php", "asp", "aspx", "jsp", "cgi"];
 
-/// Fails for what is no path of a storage: a slash at either end, an empty component, `.` or `..`,
-/// NUL. The empty path is the root.
+/// Fails for a path that is invalid in a storage: a slash at either end, an empty component, `.` or
+/// `..`, NUL. The empty path is the root.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Invalid`], saying what is wrong.
+/// [`ErrorKind::Invalid`], with the reason.
 pub fn check_path(path: &str) -> Result<()> {
     let wrong = if path.is_empty() {
         None
@@ -37,12 +37,12 @@ pub fn check_path(path: &str) -> Result<()> {
     })
 }
 
-/// Fails for what cannot be written, removed or renamed: what [`check_path`] refuses, and the root
-/// of `storage`.
+/// Fails for a path that cannot be written, removed or renamed: one that [`check_path`] refuses, or
+/// the root of `storage`.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Invalid`], saying what is wrong.
+/// [`ErrorKind::Invalid`], with the reason.
 pub fn check_name(path: &str, storage: &dyn Display) -> Result<()> {
     check_path(path)?;
     if path.is_empty() {
@@ -52,12 +52,12 @@ pub fn check_name(path: &str, storage: &dyn Display) -> Result<()> {
     Ok(())
 }
 
-/// Fails if what is at `from` cannot be renamed or copied to `to`: for what [`check_name`] refuses,
-/// and if both are one path, of which a copy and a removal would leave nothing.
+/// Fails if the entry at `from` cannot be renamed or copied to `to`: for what [`check_name`]
+/// refuses, and if both are one path, of which a copy and a removal would leave nothing.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Invalid`], saying what is wrong.
+/// [`ErrorKind::Invalid`], with the reason.
 pub fn check_new_name(from: &str, to: &str, storage: &dyn Display) -> Result<()> {
     check_name(from, storage)?;
     check_name(to, storage)?;
@@ -99,8 +99,8 @@ pub fn join(directory: &str, name: &str) -> String {
     if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") }
 }
 
-/// The name, beside that of the file, under which a file lies while it is written. `number` tells
-/// uploads apart.
+/// The name under which a file is written in its directory before it gets its own name. `number`
+/// distinguishes uploads.
 #[must_use]
 pub fn partial_name(number: u64) -> String {
     format!("{BEFORE}{number:0DIGITS$x}{AFTER}")
@@ -114,7 +114,7 @@ pub fn unique_partial_name(target: impl Hash) -> String {
 }
 
 /// Returns true if the last component of `path` is one that [`partial_name`] makes: an upload that
-/// was interrupted or is in progress. Copies leave it out.
+/// was interrupted or is in progress. Copies skip it.
 #[must_use]
 pub fn is_partial(path: &str) -> bool {
     file_name(path).strip_prefix(BEFORE).and_then(|rest| rest.strip_suffix(AFTER)).is_some_and(
@@ -125,7 +125,7 @@ pub fn is_partial(path: &str) -> bool {
 }
 
 /// Puts the name of the file at `path` in the place of partial names in the message of an error
-/// about its upload: users know the file by its final name.
+/// about its upload: users only know its final name.
 #[must_use]
 pub fn hide_partial_name(error: Error, path: &str) -> Error {
     error.map_message(|message| {
@@ -142,8 +142,8 @@ pub fn hide_partial_name(error: Error, path: &str) -> Error {
     })
 }
 
-/// `token` if it is the name alone of such a file: what an upload gave as its token, and not a way
-/// out of the directory.
+/// `token` if it is only the name of such a file: the token of an upload, and not a path that
+/// leaves the directory.
 #[must_use]
 pub fn partial_token(token: &str) -> Option<&str> {
     (!token.contains('/') && is_partial(token)).then_some(token)

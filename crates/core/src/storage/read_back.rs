@@ -1,4 +1,4 @@
-//! Reading back what was written.
+//! Reading back of written bytes.
 
 use super::is_page;
 use crate::error::{Error, ErrorKind, Result};
@@ -83,7 +83,7 @@ async fn fetch(source: &dyn Source, range: Range<u64>) -> Result<Vec<u8>> {
             *arrived += part.bytes.len();
         }
     });
-    // A page to log in says nothing of the file.
+    // A login page shows nothing about the file.
     let refuses_pages = !is_page(&source.name());
     let request = Request { ranges: vec![range], refuses_pages, ..Request::default() };
     source.fetch(request, sink).await?;

@@ -3,10 +3,10 @@
 /// The outcome of [`Storage::remove_directory`](super::Storage::remove_directory).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DirectoryRemoval {
-    /// It was empty, and is removed.
+    /// It was empty, and was removed.
     Removed,
-    /// Something is in it, as far as the storage can tell. It is still there.
+    /// It is not empty, as far as the storage can determine, and was not removed.
     NotEmpty,
-    /// It is a link to a directory, and still there.
+    /// It is a link to a directory, and was not removed.
     Link,
 }

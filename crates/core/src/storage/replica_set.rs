@@ -1,9 +1,9 @@
 //! A file with several replicas, as copies see it.
 //!
-//! A [`Storage`](crate::Storage) hands out a [`ReplicaSet`] for a file that several servers may
-//! have. It is read as any other [`Source`]; a copy also learns from it which replica sent which
-//! bytes, and what servers and catalogues state of the file. The choice among replicas, failover
-//! and hedging are the crate replicas.
+//! A [`Storage`](crate::Storage) returns a [`ReplicaSet`] for a file that several servers may have.
+//! It is read as any other [`Source`]; a copy also learns from it which replica sent which bytes,
+//! and what servers and catalogues state about the file. The crate replicas implements the choice
+//! among replicas, failover and hedging.
 
 use crate::Source;
 use futures_core::future::BoxFuture;
@@ -15,9 +15,10 @@ use std::sync::Arc;
 
 /// A file with several replicas.
 pub trait ReplicaSet: Source {
-    /// Begins a bulk job: from now on all replicas share the requests.
+    /// Begins a bulk job, in which all replicas share the requests.
     fn begin_bulk(&self);
-    /// The connections that help a bulk job: those that its link is worth, for each replica.
+    /// The number of useful connections of a bulk job: those that its link justifies, for each
+    /// replica.
     fn bulk_connections(&self, cap: usize) -> usize;
     /// The mean rate of a request of the fastest replica, in bytes in a second; none before any
     /// request has ended.
@@ -36,12 +37,12 @@ pub trait ReplicaSet: Source {
     fn expected_checksum(&self) -> Option<Checksum>;
     /// The validators of the replicas that have responded, by their names.
     fn validators(&self) -> BTreeMap<String, String>;
-    /// Asks all servers for the checksum of their file, at the same time. A server that has none is
-    /// left alone.
+    /// Requests the checksum of the file from all servers concurrently. A server without one stays
+    /// as it is.
     fn ask_checksums(&self, algorithm: Algorithm) -> BoxFuture<'_, ()>;
     /// The checksum of the file: that of the catalogue, else the one that most servers have stated
-    /// so far; of two with as many, that of the replica before the other. A replica that states
-    /// another one is excluded.
+    /// so far; in a tie, that of the earlier replica. A replica that states another one is
+    /// excluded.
     fn agreed_checksum(&self) -> Option<Checksum>;
     /// Reasons why replicas are excluded, and which are assumed to be the same file, in words for
     /// the user.

@@ -1,4 +1,4 @@
-//! Times as numbers, also those before 1970.
+//! Times as numbers, including those before 1970.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

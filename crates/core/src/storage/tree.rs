@@ -1,9 +1,8 @@
 //! Trees as streams: many small files in one request.
 //!
-//! A storage that has them answers a [`TreeRequest`] with a stream of events. A walk names
-//! everything below a directory; whoever reads it asks for the contents of the small files in
-//! batches, on as many connections as help, and for the large ones by themselves. Each path fails
-//! alone.
+//! A storage that supports them responds to a [`TreeRequest`] with a stream of events. A walk names
+//! everything below a directory; its reader requests the contents of small files in batches, on as
+//! many connections as help, and large files separately. Each path fails alone.
 
 use super::DirEntry;
 use crate::{Error, Result};
@@ -11,19 +10,19 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use std::fmt::Debug;
 
-/// The largest file that comes with its bytes in a stream.
+/// The largest file whose bytes are part of a stream.
 pub const MAX_SMALL_BYTES: u64 = 1 << 20;
 /// The most paths in one request.
 pub const MAX_TREE_PATHS: usize = 4096;
 
-/// A request for what is below a directory. Paths are relative to it.
+/// A request for the entries below a directory. Paths are relative to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TreeRequest {
-    /// Everything, by name: a directory before what is in it, and of that files before directories,
-    /// in the order of the bytes of their names.
+    /// Everything, by name: a directory before its entries, of which files come before directories,
+    /// in the byte order of their names.
     Walk {
-        /// Only what comes after this path, which ends with a slash if it is a directory; empty for
-        /// all.
+        /// Only the entries after this path, which ends with a slash if it is a directory; empty
+        /// for all.
         after: String,
     },
     /// The entries of these paths.
@@ -44,7 +43,7 @@ pub enum TreeEvent {
     Content(TreeFile, Vec<Bytes>),
     /// A path that failed.
     Failed(String, Error),
-    /// An entry that is left out, and why.
+    /// An entry that is skipped, and why.
     LeftOut(String, String),
 }
 

@@ -1,12 +1,12 @@
-//! Comparison of two entries of one name: of one version of the file, or of two.
+//! Comparison of two entries of one name: the same version of the file, or two versions.
 
 use super::{DirEntry, FileKind};
 use crate::source::{is_entity_tag, validators_differ};
 use crate::{Error, ErrorKind, Result};
 use std::fmt::Display;
 
-/// Returns true if both entries of one name are of the same version, as far as they tell.
-/// Directories change with what is in them.
+/// Returns true if both entries of one name are of the same version, as far as they show it.
+/// Directories change with their entries.
 #[must_use]
 pub fn is_same_version(before: &DirEntry, now: &DirEntry) -> Option<bool> {
     if before.kind != now.kind || before.size.zip(now.size).is_some_and(|(one, other)| one != other)
@@ -15,7 +15,7 @@ pub fn is_same_version(before: &DirEntry, now: &DirEntry) -> Option<bool> {
     }
     match (&before.validator, &now.validator) {
         _ if before.kind == FileKind::Directory => None,
-        // A tag says nothing of a date.
+        // A tag and a date cannot be compared.
         (Some(before), Some(now)) if is_entity_tag(before) == is_entity_tag(now) => {
             Some(!validators_differ(before, now))
         }
@@ -30,7 +30,7 @@ pub fn is_same_version(before: &DirEntry, now: &DirEntry) -> Option<bool> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Unsupported`] where nothing tells the two apart.
+/// [`ErrorKind::Unsupported`] where nothing distinguishes the two.
 pub fn check_version(
     expected: &DirEntry,
     now: Option<&DirEntry>,

@@ -6,9 +6,8 @@
 //! *Changes.* A request that changes what others see (PUT to the name of a file, MOVE, COPY,
 //! DELETE, MKCOL, POST, `kXR_mv`, `kXR_rm`, `kXR_mkdir`) is never repeated if it may have been
 //! carried out. That most of these methods are idempotent (RFC 9110 section 9.2.2) is not enough:
-//! another client may have made a file meanwhile, which the second request would remove or
-//! replace. The decision is [`Retry::LookFirst`]: whoever wants to go on looks at the server
-//! first.
+//! another client may have made a file meanwhile, which the second request would remove or replace.
+//! The decision is [`Retry::LookFirst`]: a caller that continues looks at the server first.
 //!
 //! *Refusals.* After 408, 425, 429 and 503 the server has not carried out the request, whatever it
 //! was (RFC 6585 section 4, RFC 8470 section 5.2, RFC 9110 sections 15.5.9 and 15.6.4).
@@ -17,7 +16,7 @@ use crate::error::{Error, ErrorKind};
 use std::io;
 use std::time::Duration;
 
-/// The longest `Retry-After` that is waited for: after a longer one another server is better.
+/// The longest `Retry-After` that is honoured: with a longer one another server is better.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 /// The pause before a file that is being staged is requested again, where the server states none.
 const STAGING_PAUSE: Duration = Duration::from_secs(5);
@@ -31,20 +30,20 @@ const LOCKED_PAUSE: Duration = Duration::from_secs(1);
 pub enum Retry {
     /// No retry helps.
     Never,
-    /// A retry may succeed at once: it is another request, or goes to another server.
+    /// An immediate retry may succeed: it is another request, or goes to another server.
     AtOnce,
     /// The same server may answer the same request.
     SameServer {
-        /// The pause that the server has asked for; zero if it has not.
+        /// The pause that the server has requested; zero if it has not.
         after: Duration,
     },
     /// The server refused the request for now, because it is busy.
     Busy {
-        /// The pause that the server has asked for; zero if it has not.
+        /// The pause that the server has requested; zero if it has not.
         after: Duration,
     },
-    /// The server is well, but has to make this file ready first, as from tape. Nothing is wrong,
-    /// so it is no failure to be counted.
+    /// The server works, but has to make this file ready first, as from tape. This does not count
+    /// as a failure.
     Later {
         /// The pause before the next request.
         after: Duration,
@@ -63,11 +62,11 @@ impl Retry {
     }
 }
 
-/// The fact about a failure that a retry is decided by.
+/// The fact about a failure that decides about a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Failure {
-    /// No more is known than the kind of the error.
+    /// Only the kind of the error is known.
     #[default]
     Unknown,
     /// A status of HTTP.
@@ -86,7 +85,7 @@ pub enum Failure {
     NotConnected(io::ErrorKind),
     /// The connection broke, or a timeout expired, before the response was complete.
     Interrupted(Delivery),
-    /// The response makes no sense: it may have been damaged on its way.
+    /// The response is malformed: it may have been damaged in transit.
     Garbled,
     /// The request was too large, and will be sent in smaller ones.
     TooLarge,
@@ -118,14 +117,14 @@ pub enum Effect {
     /// None: it reads.
     #[default]
     Read,
-    /// It writes what nobody else knows, as a file under a partial name, and can be repeated.
+    /// It writes what no other client uses, as a file under a partial name, and can be repeated.
     Own,
     /// It changes what others see.
     Change,
 }
 
 impl Failure {
-    /// The failure that an error code of S3 stands for, else the `status` of the response.
+    /// The failure that an S3 error code means, else the `status` of the response.
     #[must_use]
     pub fn of_s3(code: Option<&str>, status: u16, after: Option<Duration>) -> Self {
         let code = match code.unwrap_or_default() {
@@ -207,7 +206,7 @@ impl Error {
         self.effect() == Effect::Change && self.failure().may_be_carried_out(self.kind())
     }
 
-    /// The decision about an operation that is begun anew, and looks at both ends again, as the
+    /// The decision about an operation that restarts and checks source and target again, as the
     /// copy of a file.
     #[must_use]
     pub fn retry_anew(&self) -> Retry {
@@ -223,7 +222,7 @@ impl Error {
     }
 }
 
-/// Returns true for errors that may be of one server, or of the moment.
+/// Returns true for errors that may concern one server only, or may be temporary.
 fn is_passing(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Protocol)
 }
@@ -242,8 +241,8 @@ fn of_status(code: u16, after: Option<Duration>) -> Retry {
 }
 
 /// The decision by an error code of XRootD. Servers use the codes loosely: a file that cannot be
-/// opened may be an I/O error or a file system error. So those are worth another server, but no
-/// second request to the same.
+/// opened may be an I/O error or a file system error. So those justify a request to another server,
+/// but no second one to the same.
 fn of_xrootd(code: u32, kind: ErrorKind) -> Retry {
     match code {
         // Its limits, memory or checksums are not those of others.
