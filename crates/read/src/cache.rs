@@ -1,24 +1,24 @@
 //! Memory cache of file ranges, shared by all open files of a client.
 //!
 //! A [`Cache`] keeps one *entry* per version of a file and identity that reads it. For each byte an
-//! entry knows one of three states:
+//! entry records one of three states:
 //!
-//! - *present*: the byte lies in an extent, a run of bytes with memory of its own. Extents are as
-//!   long as what was fetched, not blocks: a basket of 1.5 KB costs 1.5 KB. They end at multiples
-//!   of 128 KiB, so that none keeps much else alive.
+//! - *present*: the byte lies in an extent, a run of bytes with memory of its own. Extents have the
+//!   length of the fetched range and are not rounded to blocks: a basket of 1.5 KB costs 1.5 KB.
+//!   They end at multiples of 128 KiB, so that none keeps many other bytes in memory.
 //! - *in flight*: an open file has requested it. Every other read of it waits for exactly the bytes
 //!   that it needs, and wakes when these have arrived, not when the request ends.
 //! - *absent*: a read that needs it claims it, which puts it in flight. Looking up and claiming are
 //!   one step under one lock, so that any number of concurrent reads cause one request.
 //!
-//! A read that waits collects its bytes as they arrive and needs none of them to stay: with a
-//! budget of one byte the cache keeps nothing, and still every read gets its bytes with one
-//! request.
+//! A read that waits collects its bytes as they arrive and does not depend on the cache keeping
+//! them: with a budget of one byte the cache keeps nothing, and every read still gets its bytes
+//! with one request.
 //!
-//! **Budget.** All extents of all files share one budget of bytes; `cache/eviction_policy.rs` says
-//! which are evicted. Bytes in flight are not part of it: the budget of the reader that requests
-//! them bounds them ([`ReaderConfig`](crate::ReaderConfig)), and [`CacheConfig::ahead_bytes`]
-//! bounds prefetches.
+//! **Budget.** All extents of all files share one budget of bytes; `cache/eviction_policy.rs`
+//! chooses which are evicted. Bytes in flight are not part of it: the budget of the reader that
+//! requests them bounds them ([`ReaderConfig`](crate::ReaderConfig)), and
+//! [`CacheConfig::ahead_bytes`] bounds prefetches.
 //!
 //! **Versions.** The first response names the version of an entry. A response with another version
 //! ends the entry: its bytes are dropped, waiting reads wake with an error, and the next opening of
@@ -59,17 +59,16 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::task::{Context, Poll, Waker};
 
-/// Contents of a cache at one moment. All but the first are 0 when nothing is going on.
+/// Contents of a cache at one moment. All but the first are 0 when the cache is idle.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Gauges {
-    /// Bytes present, with what keeping them costs besides.
+    /// Bytes present, with the overhead of keeping them.
     pub present_bytes: u64,
-    /// Bytes asked for that have not arrived.
+    /// Bytes requested that have not arrived.
     pub in_flight_bytes: u64,
     /// Reads that wait.
     pub waiters: usize,
-    /// Bytes that were fetched ahead, or are on their way, for files that are open, and have not
-    /// been read.
+    /// Bytes that were prefetched, or are in flight, for open files, and have not been read.
     pub ahead_bytes: u64,
 }
 
@@ -113,7 +112,7 @@ pub(crate) struct Lookup {
 }
 
 impl Lookup {
-    /// A look at nothing, of a version that may not be the file's any more.
+    /// The result of no look-up, for a version that may no longer be the file's.
     pub(crate) const UNCONFIRMED: Self = Self {
         found: CacheStatus::InFlight,
         absent_bytes: 0,
@@ -132,7 +131,7 @@ impl Lookup {
 }
 
 impl Cache {
-    /// An empty one.
+    /// An empty cache.
     #[must_use]
     pub fn new(config: CacheConfig) -> Self {
         let state = CacheState {
@@ -183,7 +182,8 @@ impl Cache {
         &self.counts
     }
 
-    /// Does something under the lock, makes room, and wakes who is to be woken after it.
+    /// Calls `act` under the lock, evicts down to the budget, and wakes the collected wakers after
+    /// that.
     fn with<T>(&self, act: impl FnOnce(&mut CacheState) -> T) -> T {
         let mut state = lock(&self.state);
         let result = act(&mut state);
@@ -209,7 +209,7 @@ impl Cache {
         })
     }
 
-    /// Looks at `range`; if all of it is present and confirmed since the opening numbered `opened`,
+    /// Looks up `range`; if all of it is present and confirmed since the opening numbered `opened`,
     /// copies it to `target`.
     pub(crate) fn read(
         &self,
@@ -254,7 +254,7 @@ impl Cache {
         entry.map_or((None, false), |it| (it.version.clone(), it.confirmed >= opened))
     }
 
-    /// Bytes arrived.
+    /// Records bytes that arrived.
     pub(crate) fn insert(&self, id: u64, part: &Part) {
         self.entry(id, |entry, context| {
             if entry.changed.is_none() {
@@ -263,7 +263,7 @@ impl Cache {
         });
     }
 
-    /// The server said which version it is.
+    /// Records the version that the server stated.
     ///
     /// # Errors
     ///
@@ -272,13 +272,13 @@ impl Cache {
         self.entry(id, |entry, context| entry.learn(reported, context)).unwrap_or(Ok(()))
     }
 
-    /// Records that a server confirmed the version, asked when the number of openings was
-    /// `openings`.
+    /// Records that a server confirmed the version in response to a request sent when the number of
+    /// openings was `openings`.
     pub(crate) fn confirm(&self, id: u64, openings: u64) {
         self.entry(id, |entry, context| entry.confirm(openings, context));
     }
 
-    /// The file is not the one any more that the entry is of.
+    /// Records that the file is no longer the version of the entry.
     pub(crate) fn change(&self, id: u64, error: &Error) {
         self.with(|state| {
             let CacheState { policy, entries, wakers, counters, latest, .. } = state;
@@ -300,7 +300,7 @@ impl Cache {
         });
     }
 
-    /// Polls a read; its bytes once it is complete.
+    /// Polls a read; returns its bytes once it is complete.
     pub(crate) fn poll(
         &self,
         id: u64,
@@ -323,7 +323,7 @@ impl Cache {
         ended.unwrap_or(Poll::Ready((WaitOutcome::Again, Collected::default())))
     }
 
-    /// A read is given up.
+    /// Removes a read that was dropped.
     pub(crate) fn forget(&self, id: u64, waiter: u64) {
         self.entry(id, |entry, context| drop(entry.remove_waiter(waiter, context)));
         self.with(|state| state.forget_if_empty(id));
@@ -342,7 +342,7 @@ fn snapshot(entry: &CacheEntry, policy: &EvictionPolicy, config: &CacheConfig) -
 }
 
 impl CacheState {
-    /// Nothing is kept of a file that nobody has open and of which nothing is present.
+    /// Removes the entry of a file that is not open and of which nothing is present.
     fn forget_if_empty(&mut self, id: u64) {
         let empty =
             self.entries.get(&id).is_some_and(|entry| entry.handles == 0 && entry.is_idle());

@@ -1,15 +1,15 @@
-//! Reads: from the ranges that somebody wants to requests, bytes in memory, and what is read next.
+//! Reads: from wanted ranges to requests, bytes in memory, and predictions of the next reads.
 //!
 //! - A [`Reader`] executes reads of one [`Source`](hither_core::Source): a queue of planned
 //!   requests, a byte budget, connections in use, retries ([`schedule`]).
 //! - A [`CachedFile`] serves positional reads of an open file through a [`Cache`] that files share:
-//!   each byte is requested once, whoever waits for it ([`cache`]).
-//! - A [`Prefetcher`] says what will be read, from what was read ([`prefetch`]): [`ReadAhead`] by
-//!   offsets, [`prefetch::columnar`] by columns and entries.
+//!   each byte is requested once, however many reads wait for it ([`cache`]).
+//! - A [`Prefetcher`] predicts reads from past ones ([`prefetch`]): [`ReadAhead`] by offsets,
+//!   [`prefetch::columnar`] by columns and entries.
 //!
-//! This crate decides and never does: it knows no sockets, no disk, no runtime and no wall clock.
-//! Which connections exist is the source's matter, and which of several servers is asked that of
-//! the crate replicas, which is a source itself.
+//! This crate makes decisions and no I/O: it uses no sockets, no disk, no runtime and no wall
+//! clock. The source opens connections; the crate replicas, which is a source itself, chooses among
+//! several servers.
 //!
 //! # Where to start reading
 //!
@@ -17,7 +17,7 @@
 //!   `src/cache/file/driver.rs`;
 //! - more connections of a read where each is limited: `src/schedule/trial.rs`,
 //!   `crates/tune/src/tuner.rs`;
-//! - what will be read of a tree: `src/prefetch/columnar.rs`.
+//! - prediction of the reads of a tree: `src/prefetch/columnar.rs`.
 
 pub mod cache;
 pub mod prefetch;

@@ -8,8 +8,8 @@
 //! caller knows what is present, what is in flight and how much memory is free, and fetches
 //! accordingly.
 //!
-//! - [`ReadAhead`] knows only offsets: sequential runs, strides, blocks.
-//! - [`columnar`] knows the layout of the file's trees: columns and their baskets.
+//! - [`ReadAhead`] uses only offsets: sequential runs, strides, blocks.
+//! - [`columnar`] uses the layout of the file's trees: columns and their baskets.
 
 mod block_rounding;
 pub mod columnar;
@@ -35,11 +35,11 @@ use std::time::Duration;
 pub struct Access {
     /// The range that is read, within the file; not empty.
     pub range: Range<u64>,
-    /// When, by the clock of the source.
+    /// The time of the read, by the clock of the source.
     pub at: Duration,
-    /// Presence of its bytes.
+    /// Cache status of its bytes.
     pub found: CacheStatus,
-    /// One of several ranges that the program named together: it has planned what it wants itself.
+    /// One of several ranges that the program requested together: it has planned its reads itself.
     pub planned: bool,
 }
 
@@ -52,12 +52,11 @@ pub struct PrefetchContext {
     pub link: LinkEstimate,
     /// Limits of one request, and the cost of one more range.
     pub limits: Limits,
-    /// Bytes of this file that were fetched ahead, or are on their way, and have not been read yet.
+    /// Bytes of this file that were prefetched, or are in flight, and have not been read yet.
     pub ahead_bytes: u64,
-    /// The most that [`PrefetchContext::ahead_bytes`] should grow to, given the memory there is.
+    /// Maximum of [`PrefetchContext::ahead_bytes`], given the available memory.
     pub ahead_budget_bytes: u64,
-    /// Bytes of this file that were fetched ahead and dropped without having been read, since it
-    /// was opened.
+    /// Bytes of this file that were prefetched and dropped unread, since it was opened.
     pub wasted_bytes: u64,
     /// Bytes of this file that were fetched, since it was opened.
     pub fetched_bytes: u64,
@@ -66,21 +65,21 @@ pub struct PrefetchContext {
 /// Advice on the bytes around a read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Advice {
-    /// Fetched in one go with the read, if that has to wait for a request anyway.
+    /// Fetched in the same request as the read, if that has to wait for a request anyway.
     pub same_request: Vec<Range<u64>>,
-    /// Fetched ahead, in this order, as far as there is room. What is present or in flight costs
-    /// nothing to name again.
+    /// Prefetched, in this order, as far as there is room. Ranges that are present or in flight may
+    /// be named again at no cost.
     pub will_need: Vec<Range<u64>>,
-    /// Named before, and not wanted any more. What has not been sent yet is not sent.
+    /// Named before, and no longer wanted. Requests for them that have not been sent are cancelled.
     pub dont_need: Vec<Range<u64>>,
-    /// Bytes that will be fetched ahead next if the reader goes on, so that connections for them
-    /// can be opened meanwhile; 0 if that is not known.
+    /// Bytes that will be prefetched next if the reader continues, so that connections for them can
+    /// be opened meanwhile; 0 if that is not known.
     pub next_bytes: u64,
 }
 
-/// Says what will be read, from what was read. One per open file.
+/// Predicts reads from past ones. One per open file.
 pub trait Prefetcher: Send + Debug {
-    /// Looks at a read. Called before it is served, in the order in which reads begin. Must be
-    /// quick: a read that finds its bytes takes less than a microsecond, and this is part of it.
+    /// Observes a read and returns advice. Called before the read is served, in the order in which
+    /// reads begin. Must be fast: a cache hit takes less than a microsecond, including this call.
     fn observe(&mut self, access: &Access, conditions: &PrefetchContext) -> Advice;
 }

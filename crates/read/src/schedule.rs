@@ -1,18 +1,18 @@
-//! Executes a plan: a bounded number of requests and bytes at a time, and retries of what failed.
+//! Executes a plan: a bounded number of requests and bytes in flight, and retries of failed ones.
 //!
 //! A [`Reader`] holds a queue of planned requests for one source. Each call of
 //! [`Reader::next_event`] first sends as many of them as connections and budget allow, then waits
-//! for the next event, a part or the end of a request. Parts are handed on as they arrive, in any
+//! for the next event, a part or the end of a request. Parts are returned as they arrive, in any
 //! order and of any size; nothing is reassembled here.
 //!
 //! *Memory.* Bytes that were requested and not yet [released](Reader::release) by the consumer
 //! never exceed [`ReaderConfig::budget_bytes`], except that one request is always admitted when
 //! none is in flight, so that a budget smaller than a request slows a job down but cannot stop it.
 //!
-//! *Failure* (`retry`). Parts that arrived are kept. The rest of the request is planned again, by
-//! the limits that the source has by then, and sent again as [`hither_core::retry`] says: after a
+//! *Failure* (`retry`). Parts that arrived are kept. The rest of the request is planned again, with
+//! the limits that the source has then, and sent again as [`hither_core::retry`] decides: after a
 //! pause in which the reader sends nothing, until [`RetryPolicy::attempts`] requests in a row on
-//! each connection have failed without bringing a wanted byte.
+//! each connection have failed without transferring a wanted byte.
 //!
 //! *The end* (`in_flight`). Connections are not equally fast, because one that loses a packet early
 //! keeps a small window for long. When the queue is empty and a connection is idle, it takes over
@@ -23,12 +23,13 @@
 //! tries more of them.
 //!
 //! *Requests in flight* (`concurrency`). As many as there are connections, and where connections
-//! carry several at a time, as many as the source takes.
+//! carry several, as many as the source accepts.
 //!
-//! *Demand reads* (`priority`). A reader may live as long as its file is open and be given more at
-//! any time. Reads that a program waits for are pushed as urgent ([`Reader::push_urgent`]); they
-//! are sent before everything else, and at once, even if prefetches have taken all connections: the
-//! source then opens another one, or uses the next that becomes idle.
+//! *Demand reads* (`priority`). A reader may live as long as its file is open, and ranges may be
+//! pushed at any time. Reads that a program waits for are pushed as urgent
+//! ([`Reader::push_urgent`]); they are sent before everything else, and immediately, even if
+//! prefetches use all connections: the source then opens another one, or uses the next that becomes
+//! idle.
 //!
 //! Nothing here needs a runtime: the futures of the source run inside [`Reader::next_event`], so
 //! dropping the reader cancels every request.
@@ -60,15 +61,14 @@ use trial::ReadTrial;
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct ReaderConfig {
-    /// Bytes asked for and not yet released. 64 MiB by default: the bandwidth-delay product of 2
+    /// Bytes requested and not yet released. 64 MiB by default: the bandwidth-delay product of 2
     /// Gbit/s at 240 ms.
     pub budget_bytes: u64,
     /// Retries; the attempts are those of each connection in use.
     pub retry: RetryPolicy,
-    /// Nothing is asked for but what was pushed, and nothing of it twice unless it failed: gaps
-    /// that cost less than one more range are not read over (`PlanConfig::waste`), and no
-    /// connection takes over what another one owes, unless the server limits each of them. False
-    /// by default.
+    /// Only pushed ranges are requested, and none of them twice unless it failed: gaps that cost
+    /// less than one more range are not read over (`PlanConfig::waste`), and no connection takes
+    /// over part of another one's request, unless the server limits each of them. False by default.
     pub exact: bool,
     /// Begins a trial of more connections during a long read; none for no trial, the default.
     pub trial: Option<BeginTrial>,
@@ -95,18 +95,18 @@ pub struct Reader<'a> {
     config: ReaderConfig,
     validator: Option<String>,
     version: VersionBinding,
-    /// Invariant: disjoint among each other, from what is urgent and from what is running.
+    /// Invariant: disjoint from each other, from urgent and from running requests.
     queue: VecDeque<Request>,
     /// Requests that a program waits for; sent first.
     urgent: VecDeque<Request>,
-    /// Which of the requests under way come from there.
+    /// Ids of the requests in flight that came from `urgent`.
     urgent_ids: HashSet<u64>,
-    /// Several wait, each for something else.
+    /// Several reads wait, each for other bytes.
     crowded: bool,
-    /// The limits by which the queue was planned.
+    /// The limits with which the queue was planned.
     planned_with: Option<Limits>,
     connections: usize,
-    /// Maximum number of requests that were under way at a time.
+    /// Largest number of requests that were in flight at a time.
     widest: usize,
     running: FuturesUnordered<BoxFuture<'a, (u64, Ended)>>,
     requests: HashMap<u64, InFlightRequest>,
@@ -129,9 +129,9 @@ pub struct Reader<'a> {
 pub enum FetchEvent {
     /// Bytes arrived.
     Part(Part),
-    /// A request was answered in full; its parts came before.
+    /// A response is complete; its parts came before.
     Response(ResponseMeta),
-    /// A request failed and is not retried. The others go on.
+    /// A request failed and is not retried. The others continue.
     Failed {
         /// Why.
         error: Error,
@@ -175,20 +175,20 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Asks for the last `tail` bytes of the file along with `ranges`, in one request.
+    /// Requests the last `tail` bytes of the file together with `ranges`, in one request.
     pub fn push_tail(&mut self, ranges: &[Range<u64>], tail: u64) {
         let request = Request { tail, ..self.request(range::merged(ranges, 0)) };
         self.queue.push_back(request);
     }
 
-    /// Asks for `ranges`, on at most `max_connections` connections. What was pushed before is sent
-    /// before.
+    /// Requests `ranges`, on at most `max_connections` connections. Ranges pushed earlier are sent
+    /// first.
     pub fn push(&mut self, ranges: &[Range<u64>], max_connections: usize) {
         let requests = self.planned(ranges, max_connections);
         self.queue.extend(requests);
     }
 
-    /// As [`Reader::push`], for a consumer that goes on with what comes first while the rest
+    /// As [`Reader::push`], for a consumer that continues with the first bytes while the rest
     /// arrives; see `plan/stripes.rs`.
     pub fn push_striped(&mut self, ranges: &[Range<u64>], max_connections: usize) {
         let requests = self.planned(ranges, max_connections);
@@ -203,7 +203,7 @@ impl<'a> Reader<'a> {
         let limits = self.source.limits();
         let merged;
         let ranges = if limits.is_single() {
-            // Connections follow from the requests that will be made.
+            // The number of connections follows from the requests that will be sent.
             merged =
                 plan::read_over(ranges, &limits, self.plan_config(PlanConfig::default()).waste);
             &merged
@@ -217,8 +217,8 @@ impl<'a> Reader<'a> {
         let useful = connections::for_requests(useful, requests, bytes, most);
         let connections =
             connections::prefer_open(useful, self.running.len() + self.source.idle_connections());
-        // Where those that are open suffice, no others are opened to have all take the same number
-        // of turns.
+        // Where the open connections suffice, no others are opened only to balance the number of
+        // turns.
         let cap = if connections < useful { connections } else { most };
         let config = self.plan_config(PlanConfig::balanced(ranges, &limits, connections, cap));
         self.source.preconnect(config.connections);
@@ -240,8 +240,8 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     ///
-    /// The first failure that retrying does not cure. What else was pushed goes on;
-    /// [`Reader::next_event`] tells what failed.
+    /// The first failure that is not retried. Other requests continue; [`Reader::next_event`]
+    /// returns the ranges that failed.
     pub async fn next(&mut self) -> Option<Result<Part>> {
         loop {
             match self.next_event().await? {
@@ -256,7 +256,8 @@ impl<'a> Reader<'a> {
     /// future loses nothing.
     pub async fn next_event(&mut self) -> Option<FetchEvent> {
         loop {
-            // Parts first: a request's end says what is missing only once its parts are counted.
+            // Parts first: the end of a request shows the missing bytes only once its parts are
+            // counted.
             if let Ok((id, part)) = self.parts.try_recv() {
                 self.note_part(id, &part);
                 return Some(FetchEvent::Part(part));
@@ -303,7 +304,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The consumer needs no more memory for `bytes` of what it was given.
+    /// Releases `bytes` of the budget, whose memory the consumer has freed.
     pub fn release(&mut self, bytes: u64) {
         self.unreleased_bytes = self.unreleased_bytes.saturating_sub(bytes);
     }
@@ -354,7 +355,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Gives part of the slowest request to a connection that has nothing to do.
+    /// Moves part of the slowest request to an idle connection.
     fn relieve(&mut self) {
         let most = if self.config.exact { 0 } else { (self.connections / 4).max(2) };
         if self.reliefs >= most || self.source.idle_connections() == 0 {
@@ -375,7 +376,7 @@ impl<'a> Reader<'a> {
         self.next_id += 1;
         self.unreleased_bytes = self.unreleased_bytes.saturating_add(bytes);
         let sink = self.sink.clone();
-        // A send fails only when the reader is gone, and then nobody waits for the part.
+        // A send fails only when the reader is dropped, and then no consumer waits for the part.
         let deliver = Box::new(move |part| drop(sink.unbounded_send((id, part))));
         let (cut_off, registration) = AbortHandle::new_pair();
         let fetch = Abortable::new(self.source.fetch(request.clone(), deliver), registration);
@@ -396,10 +397,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Bytes came that the request had not asked for, as from servers that merge ranges. The
-    /// consumer has them now: what was pushed of them by then is not sent any more, and not sent
-    /// again. Nothing is said of what will be pushed: who asks for bytes that came before has not
-    /// kept them.
+    /// Records bytes that a response had beyond its request, as from servers that merge ranges. The
+    /// consumer has them now: ranges of them in the queue are neither sent nor retried. Later
+    /// pushes are not filtered: a caller that requests such bytes again has not kept them.
     fn came_unasked(&mut self, by: u64, ranges: &[Range<u64>]) {
         for (id, in_flight) in &mut self.requests {
             if *id != by {

@@ -1,5 +1,5 @@
-//! The mutex of this crate: in its unit tests it can be shuttle's, which makes schedules of threads
-//! a matter of choice.
+//! The mutex of this crate: in its unit tests it can be shuttle's, which controls the schedules of
+//! threads.
 
 #[cfg(not(test))]
 pub(crate) use hither_core::sync::lock;

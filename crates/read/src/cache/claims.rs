@@ -5,26 +5,26 @@ use super::waiter::WaitOutcome;
 use hither_core::Error;
 use std::ops::Range;
 
-/// A read that has begun to wait.
+/// A read that has started to wait.
 #[derive(Debug)]
 pub(crate) struct Claimed {
     pub(crate) waiter: u64,
-    /// To be asked for by who claimed.
+    /// To be requested by the claimant.
     pub(crate) fresh: Vec<Range<u64>>,
-    /// In flight, and nobody had waited for it until now.
+    /// In flight, and no read had waited for it before.
     pub(crate) prioritized: Vec<Range<u64>>,
-    /// The version has to be confirmed, and nothing that the owner has under way does it.
+    /// The version has to be confirmed, and no request of the owner in flight does so.
     pub(crate) unconfirmed: bool,
 }
 
 impl Cache {
-    /// A read of `ranges`, sorted and disjoint, begins to wait, as far as they lie in the file if
-    /// its size is known; it is served once all is there and the version confirmed. What is absent
-    /// is claimed for `owner`, who has to ask for it.
+    /// Begins the wait of a read of `ranges`, sorted and disjoint, as far as they lie in the file
+    /// if its size is known; it is served once all bytes are present and the version is confirmed.
+    /// Absent bytes are claimed for `owner`, which has to request them.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Changed`](hither_core::ErrorKind::Changed) if the entry is at its end.
+    /// [`ErrorKind::Changed`](hither_core::ErrorKind::Changed) if the entry has been invalidated.
     pub(crate) fn claim(
         &self,
         id: u64,
@@ -40,7 +40,7 @@ impl Cache {
             let ranges = ranges.iter().map(|range| range.start.min(size)..range.end.min(size));
             let ranges: Vec<_> = ranges.filter(|range| range.start < range.end).collect();
             let (waiter, fresh, prioritized) = entry.claim(&ranges, owner, opened, context);
-            // What is under way confirms it on the way.
+            // Responses to the requests in flight confirm it.
             let unconfirmed = entry.confirmed < opened && entry.in_flight_of(owner).is_empty();
             Ok(Claimed { waiter, fresh, prioritized, unconfirmed })
         });
@@ -49,9 +49,9 @@ impl Cache {
         })
     }
 
-    /// Claims for `owner` what is absent of `ranges`, in their order, as long as there is room for
-    /// what is fetched ahead, and at most `most` bytes. Nobody waits for it. Returns what was
-    /// claimed, and what of `ranges` there was no room for.
+    /// Claims for `owner` the absent parts of `ranges`, in their order, as long as there is room
+    /// for prefetches, and at most `most` bytes. No read waits for them. Returns the parts that
+    /// were claimed, and those for which there was no room.
     pub(crate) fn claim_ahead(
         &self,
         id: u64,
@@ -106,20 +106,19 @@ impl Cache {
         });
     }
 
-    /// Returns true if a read waits for confirmation for the opening numbered `opened`, possibly
-    /// besides bytes that other files fetch.
+    /// Returns true if a read waits for confirmation for the opening numbered `opened`, and
+    /// possibly for bytes that other files fetch, too.
     pub(crate) fn lacks_confirmation(&self, id: u64, opened: u64) -> bool {
         self.entry(id, |entry, _| entry.lacks_confirmation(opened)).unwrap_or(false)
     }
 
-    /// The version could not be confirmed for the opening numbered `opened`: who waits for that
-    /// waits in vain.
+    /// Fails the reads that wait for confirmation for the opening numbered `opened`, which failed.
     pub(crate) fn fail_unconfirmed(&self, id: u64, opened: u64, error: &Error) {
         self.entry(id, |entry, context| entry.fail_unconfirmed(opened, error, context));
     }
 
-    /// `owner` will bring nothing more; who waits for it has to ask himself. Tells whether there
-    /// was anything.
+    /// Ends all fetches of `owner`; reads that wait for them have to request the bytes again.
+    /// Returns true if there were any.
     pub(crate) fn abandon(&self, id: u64, owner: u64) -> bool {
         let abandoned = self.entry(id, |entry, context| {
             let fetches = entry.in_flight_of(owner);
@@ -129,7 +128,7 @@ impl Cache {
         abandoned.unwrap_or(false)
     }
 
-    /// Gives back what `owner` has claimed of `ranges` and nobody waits for; returns it.
+    /// Releases the parts of `ranges` that `owner` has claimed and no read waits for; returns them.
     pub(crate) fn release(&self, id: u64, owner: u64, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
         self.entry(id, |entry, context| entry.release(owner, ranges, context)).unwrap_or_default()
     }

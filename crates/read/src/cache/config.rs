@@ -4,12 +4,12 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheConfig {
-    /// Bytes that are present, of all files. 64 MiB by default: twice what a path of 1 Gbit/s and
-    /// 240 ms has under way, and little beside the memory that a batch system leaves a job for each
-    /// processor.
+    /// Bytes that are present, of all files. 64 MiB by default: twice the bandwidth-delay product
+    /// of a path of 1 Gbit/s and 240 ms, and little compared with the memory that a batch system
+    /// gives a job per processor.
     pub budget_bytes: u64,
     /// Maximum bytes that are cached or in flight before any read needed them. Half of the budget
-    /// by default: what is fetched ahead must leave room for what is read again.
+    /// by default: prefetches must leave room for bytes that are read again.
     pub ahead_bytes: u64,
 }
 

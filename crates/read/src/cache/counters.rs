@@ -22,26 +22,26 @@ pub struct ReadTotals {
     pub reads: u64,
     /// Of them, those that found all their bytes and did not wait.
     pub hits: u64,
-    /// Those that found some of their bytes present or on their way.
+    /// Those that found some of their bytes present or in flight.
     pub partial: u64,
-    /// Those whose bytes all had to be asked for.
+    /// Those whose bytes all had to be requested.
     pub misses: u64,
-    /// Bytes that were read, again and again included.
+    /// Bytes that were read, repeated reads included.
     pub bytes_read: u64,
     /// Total time that calls waited.
     pub waited: Duration,
-    /// Bytes that were asked for before anybody waited for them.
+    /// Bytes that were requested before any read waited for them.
     pub bytes_ahead: u64,
     /// Bytes that arrived.
     pub bytes_fetched: u64,
-    /// Of them, bytes that were read, each time that they arrived once.
+    /// Of them, bytes that were read, counted once for each time that they arrived.
     pub bytes_used: u64,
     /// Bytes that were dropped unread.
     pub bytes_dropped: u64,
 }
 
 impl ReadCounters {
-    /// A read of `bytes` begins.
+    /// Counts the start of a read of `bytes`.
     pub(crate) fn began(&self, bytes: u64, lookup: &Lookup) {
         self.reads.fetch_add(1, Ordering::Relaxed);
         self.bytes_read.fetch_add(bytes, Ordering::Relaxed);
@@ -54,7 +54,7 @@ impl ReadCounters {
         };
     }
 
-    /// A call has waited.
+    /// Adds the time that a call has waited.
     pub(crate) fn waited(&self, time: Duration) {
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         self.waited_micros.fetch_add(micros, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! One version of one file: what is present, what is in flight, who waits.
+//! One version of one file: present bytes, bytes in flight, waiting reads.
 
 use super::eviction_policy::{Class, EvictionPolicy, Token};
 use super::extent::{CELL_BYTES, Extent};
@@ -20,11 +20,11 @@ pub(super) struct CacheEntry {
     id: u64,
     pub(super) key: CacheKey,
     pub(super) version: Option<Version>,
-    /// When a server last confirmed the version, in openings of files.
+    /// The number of openings when a server last confirmed the version.
     pub(super) confirmed: u64,
-    /// Why it is the file no more.
+    /// Reason for the invalidation.
     pub(super) changed: Option<Error>,
-    /// By their first byte. Invariant: disjoint from each other and from what is in flight.
+    /// By their first byte. Invariant: disjoint from each other and from ranges in flight.
     pub(super) extents: BTreeMap<u64, Extent>,
     /// By their first byte. Invariant: disjoint.
     pub(super) in_flight: BTreeMap<u64, InFlightRange>,
@@ -33,29 +33,29 @@ pub(super) struct CacheEntry {
     /// Open files that read it.
     pub(super) handles: usize,
     pub(super) counters: ByteCounters,
-    /// In flight, and nobody waits for them.
+    /// In flight, and no read waits for them.
     pub(super) prefetching_bytes: u64,
-    /// Present, fetched ahead, and in extents that nobody has read from.
+    /// Present, prefetched, and in extents that no read has used.
     ahead_bytes: u64,
 }
 
 /// Fate of the bytes of a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ByteCounters {
-    /// They were asked for before anybody waited for them.
+    /// They were requested before any read waited for them.
     pub(crate) ahead_bytes: u64,
     /// They arrived.
     pub(crate) fetched_bytes: u64,
     /// They were read, counted once for each time that they arrived.
     pub(crate) used_bytes: u64,
-    /// They were dropped, and nobody had read them.
+    /// They were dropped unread.
     pub(crate) wasted_bytes: u64,
 }
 
 /// State that all entries share.
 pub(super) struct EntryContext<'a> {
     pub(super) policy: &'a mut EvictionPolicy,
-    /// To be woken when the lock has been given back.
+    /// To be woken when the lock has been released.
     pub(super) wakers: &'a mut Vec<Waker>,
     pub(super) counters: &'a mut ByteCounters,
 }
@@ -91,7 +91,7 @@ impl CacheEntry {
         self.version.as_ref().and_then(|version| version.size)
     }
 
-    /// Fetched ahead or on the way, and not read yet.
+    /// Prefetched or being prefetched, and not read yet.
     pub(super) fn ahead_bytes(&self) -> u64 {
         self.ahead_bytes + self.prefetching_bytes
     }
@@ -120,7 +120,7 @@ impl CacheEntry {
         true
     }
 
-    /// Copies `range`, all of which is present, and notes that it is read.
+    /// Copies `range`, all of which is present, and records the read.
     pub(super) fn copy(
         &mut self,
         range: &Range<u64>,
@@ -160,7 +160,7 @@ impl CacheEntry {
         context.counters.used_bytes += bytes;
     }
 
-    /// Notes that bytes of it are read that somebody else hands on.
+    /// Records that bytes of it are read which the caller copies by itself.
     fn touch(&mut self, range: &Range<u64>, context: &mut EntryContext<'_>) {
         let mut at = range.start;
         while at < range.end {
@@ -179,7 +179,7 @@ impl CacheEntry {
         }
     }
 
-    /// An extent is read for the first time.
+    /// Moves an extent that is read for the first time to its next queue.
     fn class_read(&mut self, start: u64, context: &mut EntryContext<'_>) {
         let class = context.policy.class_of_read(self.id, start);
         self.move_to(start, class, context);
@@ -211,7 +211,7 @@ impl CacheEntry {
         context.counters.wasted_bytes += extent.unread_bytes();
     }
 
-    /// `range` in the order of the file: what is present, in flight and absent.
+    /// The parts of `range` that are present, in flight and absent, in the order of the file.
     pub(super) fn states(&self, range: &Range<u64>) -> Vec<(Range<u64>, RangeState)> {
         let mut known = Vec::new();
         let before = self.extents.range(..=range.start).next_back();
@@ -275,7 +275,7 @@ impl CacheEntry {
         states.filter(|(_, what)| *what == RangeState::Absent).map(|(it, _)| it).collect()
     }
 
-    /// Bytes arrive: for who waits, and to stay.
+    /// Takes bytes that arrived: delivers them to waiting reads, and keeps them.
     pub(super) fn insert(&mut self, offset: u64, bytes: &[u8], context: &mut EntryContext<'_>) {
         self.counters.fetched_bytes += bytes.len() as u64;
         context.counters.fetched_bytes += bytes.len() as u64;
@@ -313,7 +313,7 @@ impl CacheEntry {
             let room = usize::try_from(cell_end - at).unwrap_or(usize::MAX).min(left.len());
             let (piece, rest) = left.split_at(room);
             let end = at + piece.len() as u64;
-            // As much as will follow soon, so that the memory is taken once.
+            // With the bytes that will follow soon, so that memory is allocated once.
             let follows = self.in_flight.get(&end).map_or(end, |fetch| fetch.end).min(cell_end);
             let expected = usize::try_from(follows - at).unwrap_or(piece.len()).max(piece.len());
             self.place_in_cell(at, piece, expected, context);
@@ -346,7 +346,7 @@ impl CacheEntry {
         }
         let mut extent = Extent::new(expected);
         extent.bytes.extend_from_slice(piece);
-        // What comes late, when nobody has the file open any more, is not kept for anybody.
+        // Bytes that arrive after the file was closed are not protected as prefetched.
         extent.class = if self.handles > 0 { Class::Ahead } else { Class::Small };
         extent.stamp = context.policy.enter(extent.class, self.id, at, len + EXTENT_COST_BYTES);
         if extent.class == Class::Ahead {
@@ -355,7 +355,7 @@ impl CacheEntry {
         self.extents.insert(at, extent);
     }
 
-    /// The server told what file it is.
+    /// Records the version that the server stated.
     pub(super) fn learn(
         &mut self,
         reported: &Version,
@@ -383,7 +383,7 @@ impl CacheEntry {
         }
     }
 
-    /// A server confirmed the version, at the time of the `stamp`th opening or later.
+    /// Records that a server confirmed the version, at the `stamp`th opening or later.
     pub(super) fn confirm(&mut self, stamp: u64, context: &mut EntryContext<'_>) {
         if stamp > self.confirmed {
             self.confirmed = stamp;
@@ -392,7 +392,7 @@ impl CacheEntry {
         }
     }
 
-    /// The file is another one now: nothing of this one is of use.
+    /// Invalidates the entry: the file has changed.
     pub(super) fn change(&mut self, error: &Error, context: &mut EntryContext<'_>) {
         self.changed = Some(error.clone());
         let starts: Vec<_> = self.extents.keys().copied().collect();

@@ -5,9 +5,9 @@ use super::eviction_policy::Class;
 use super::{Cache, CacheState};
 
 impl Cache {
-    /// Something had to be asked for although there is no room for more that is fetched ahead: what
-    /// is there is not what is read. The oldest of it, about `bytes`, is not kept room for any
-    /// longer.
+    /// Removes the protection of the oldest prefetched bytes, about `bytes`. Called when a read
+    /// missed although there is no room for more prefetches: those present are not the ones that
+    /// are read.
     pub(crate) fn age(&self, bytes: u64) {
         self.with(|state| {
             let used = state.policy.ahead_bytes() + state.policy.prefetching_bytes;

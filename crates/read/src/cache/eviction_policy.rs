@@ -1,37 +1,38 @@
-//! Order of eviction when there is no room.
+//! Order of eviction when the cache exceeds its budget.
 //!
 //! S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi: "FIFO queues are all you need for cache eviction", SOSP
-//! 2023): what is new enters a small queue of a tenth of the room, and what has not been read again
-//! when it comes to its end goes; what has moves to the main queue, where every further reading
-//! buys one more turn. What went is remembered for a while by its place (the ghost), and if it
-//! comes back enters the main queue at once. So a program that reads a file from end to end passes
-//! through the small queue and leaves alone what others read again and again. A hit moves nothing.
+//! 2023): new extents enter a small queue of a tenth of the capacity. At its end those that were
+//! not read again are evicted; the others move to the main queue, where every further read allows
+//! one more turn. The positions of evicted extents are remembered for a while (the ghosts), and an
+//! extent that returns enters the main queue directly. So a program that reads a file from end to
+//! end passes through the small queue and does not displace what others read repeatedly. A hit
+//! moves nothing.
 //!
 //! Two things are different here.
 //!
 //! *Reading again* means the same bytes: a program that reads an extent in small steps, one after
 //! the other, reads it once.
 //!
-//! *What was fetched ahead* and has not been read at all has a third queue, [`Class::Ahead`], which
-//! is touched only when the others are empty: it is bounded by those who fetch, and to drop it is
-//! to have fetched for nothing. With the first reading it becomes like any other. It can also be
-//! [demoted](super::Cache): once it is known that nobody comes for it.
+//! *Prefetched extents* that have not been read have a third queue, [`Class::Ahead`], from which
+//! extents are evicted only when the others are empty: its size is bounded when prefetches are
+//! claimed, and evicting from it wastes the fetch. After its first read such an extent is like any
+//! other. It can also be [demoted](super::Cache) once it is known that it will not be read.
 
 use std::collections::{HashSet, VecDeque};
 
-/// In which queue an extent is.
+/// The queue of an extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
-    /// Fetched ahead and not read at all.
+    /// Prefetched and not read yet.
     Ahead,
-    /// Read, and not again.
+    /// Read once.
     Small,
     /// Read again.
     Main,
 }
 
-/// A place in a queue: of which entry, where in the file, and which of the places that the extent
-/// has had.
+/// The queue slot of an extent: its entry, its offset, and a stamp that distinguishes it from
+/// earlier slots of the extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Token {
     pub(super) entry: u64,
@@ -41,7 +42,7 @@ pub(super) struct Token {
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// Oldest first. Those whose extents have left are skipped when they come to the front.
+    /// Oldest first. Tokens whose extents have left are skipped when they reach the front.
     tokens: VecDeque<Token>,
     bytes: u64,
     extents: usize,
@@ -57,7 +58,7 @@ pub(super) struct EvictionPolicy {
     ghosts: VecDeque<(u64, u64)>,
     ghost_set: HashSet<(u64, u64)>,
     next_stamp: u64,
-    /// On the way, and nobody waits for them; in all files.
+    /// In flight, and no read waits for them; of all files.
     pub(super) prefetching_bytes: u64,
 }
 
@@ -98,7 +99,7 @@ impl EvictionPolicy {
         self.bytes() > self.budget_bytes
     }
 
-    /// An extent enters the queue of its class; its stamp.
+    /// Adds an extent to the queue of its class; returns its stamp.
     pub(super) fn enter(&mut self, class: Class, entry: u64, start: u64, bytes: u64) -> u64 {
         self.next_stamp += 1;
         let stamp = self.next_stamp;
@@ -109,29 +110,30 @@ impl EvictionPolicy {
         stamp
     }
 
-    /// An extent leaves its queue.
+    /// Removes an extent from the size of its queue.
     pub(super) fn leave(&mut self, class: Class, bytes: u64) {
         let queue = self.queue(class);
         queue.bytes = queue.bytes.saturating_sub(bytes);
         queue.extents = queue.extents.saturating_sub(1);
     }
 
-    /// An extent has grown.
+    /// Adds the growth of an extent to the size of its queue.
     pub(super) fn grow(&mut self, class: Class, bytes: u64) {
         self.queue(class).bytes += bytes;
     }
 
-    /// Where an extent goes that was read for the first time since it came.
+    /// The queue of an extent that was read for the first time since it arrived.
     pub(super) fn class_of_read(&mut self, entry: u64, start: u64) -> Class {
         if self.ghost_set.remove(&(entry, start)) { Class::Main } else { Class::Small }
     }
 
-    /// Remembers that an extent went.
+    /// Remembers an evicted extent as a ghost.
     pub(super) fn remember(&mut self, entry: u64, start: u64) {
         if self.ghost_set.insert((entry, start)) {
             self.ghosts.push_back((entry, start));
         }
-        // As many as there are extents, at least some; those that came back are still in the list.
+        // As many as the main queue has extents, at least some; those that returned are still in
+        // the list.
         let most = self.main.extents.max(64);
         while self.ghosts.len() > most {
             if let Some(oldest) = self.ghosts.pop_front() {
@@ -140,7 +142,7 @@ impl EvictionPolicy {
         }
     }
 
-    /// The next one to look at when room is wanted. The extent may have left the place.
+    /// The next candidate for eviction. The extent may have left this slot.
     pub(super) fn next_victim(&mut self) -> Option<(Class, Token)> {
         let small_full = self.small.bytes.saturating_mul(SMALL_PART) >= self.bytes();
         let order = if small_full {
@@ -151,12 +153,12 @@ impl EvictionPolicy {
         order.into_iter().find_map(|class| Some((class, self.queue(class).tokens.pop_front()?)))
     }
 
-    /// The oldest of what was fetched ahead.
+    /// The oldest of the prefetched extents.
     pub(super) fn next_ahead(&mut self) -> Option<Token> {
         self.ahead.tokens.pop_front()
     }
 
-    /// Forgets places that were left, where they have become more than those that were not.
+    /// Drops tokens of extents that have left, in queues where they outnumber the others.
     pub(super) fn sweep(&mut self, is_there: impl Fn(&Token) -> bool) {
         for queue in [&mut self.ahead, &mut self.small, &mut self.main] {
             if queue.tokens.len() > 2 * queue.extents + 64 {

@@ -1,4 +1,4 @@
-//! A run of bytes that is present, and what of it has been read.
+//! A run of bytes that is present, and the parts of it that have been read.
 
 use super::eviction_policy::Class;
 use hither_core::range;
@@ -13,21 +13,22 @@ pub(super) struct Extent {
     /// Their sum.
     read_bytes: u64,
     pub(super) class: Class,
-    /// Tells its place in a queue from places that it has left.
+    /// Distinguishes its slot in a queue from slots that it has left.
     pub(super) stamp: u64,
     /// Number of repeated reads of its bytes, up to [`MAX_AGAIN`].
     pub(super) again: u8,
 }
 
-/// No extent crosses a multiple of this many bytes: small enough that a piece that is read again
-/// and again does not keep much else, large enough that a gigabyte has some thousand of them.
+/// No extent crosses a multiple of this many bytes: small enough that a piece that is read
+/// repeatedly does not keep many other bytes, large enough that a gigabyte has some thousand of
+/// them.
 pub(super) const CELL_BYTES: u64 = 128 << 10;
 
 /// Maximum runs of read bytes per extent; beyond that the smallest gap between two counts as read.
 /// More would take more memory than the bytes.
 const MAX_RUNS: usize = 64;
 
-/// Where counting ends, as in S3-FIFO.
+/// Maximum of [`Extent::again`], as in S3-FIFO.
 const MAX_AGAIN: u8 = 3;
 
 impl Extent {
@@ -46,18 +47,18 @@ impl Extent {
         self.bytes.len() as u64
     }
 
-    /// Bytes that nobody has read.
+    /// Bytes that have not been read.
     pub(super) fn unread_bytes(&self) -> u64 {
         self.len() - self.read_bytes
     }
 
-    /// Notes that `range` of it is read; returns how many bytes of it for the first time.
+    /// Records a read of `range` of it; returns the number of bytes read for the first time.
     pub(super) fn touch(&mut self, range: &Range<u64>) -> u64 {
         let (Ok(start), Ok(end)) = (u32::try_from(range.start), u32::try_from(range.end)) else {
             return 0;
         };
         let run = start..end;
-        // What is read again and again lies within one run.
+        // Bytes that are read repeatedly lie within one run.
         let at = self.read.partition_point(|it| it.end < run.end);
         let known = self.read.get(at).is_some_and(|it| it.start <= run.start);
         let fresh = if known { 0 } else { self.add_run(run) };
@@ -68,7 +69,7 @@ impl Extent {
         fresh
     }
 
-    /// Returns how many bytes are read by it that were not.
+    /// Adds a run of read bytes; returns the number of those not read before.
     fn add_run(&mut self, mut run: Range<u32>) -> u64 {
         // All runs from `first` to `last` overlap or touch the new one.
         let first = self.read.partition_point(|it| it.end < run.start);
@@ -90,7 +91,7 @@ impl Extent {
         if self.read.len() > MAX_RUNS { fresh + self.close_smallest_gap() } else { fresh }
     }
 
-    /// Returns how long it was.
+    /// Closes the smallest gap between two runs; returns its length.
     fn close_smallest_gap(&mut self) -> u64 {
         let gap = |pair: &[Range<u32>]| match pair {
             [left, right] => right.start - left.end,

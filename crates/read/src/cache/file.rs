@@ -1,13 +1,13 @@
 //! An open file, read through the cache.
 //!
-//! A read takes one of two ways. If all of its bytes are present it copies them: a look-up, no
+//! A read takes one of two paths. If all of its bytes are present it copies them: a look-up, no
 //! waiting, no allocation ([`CachedFile::begin`]). Otherwise it claims the absent bytes and waits
 //! for them and for those in flight ([`PendingRead`]), whichever open file requested them. Every
-//! read is also shown to the file's [`Prefetcher`], whose advice is queued beside the hints of the
+//! read is also shown to the file's [`Prefetcher`], whose advice is queued with the hints of the
 //! program.
 //!
-//! The *driver* fetches all bytes: a future that starts with the first need and ends when nothing
-//! is left to do. It owns the [`Reader`](crate::Reader), and with that the requests: see
+//! The *driver* fetches all bytes: a future that starts with the first request needed and ends when
+//! no work is left. It owns the [`Reader`](crate::Reader), and with that the requests: see
 //! `cache/file/driver.rs`.
 //!
 //! **One version.** An open file reads one version, that of its first read. If the file changes,
@@ -49,17 +49,17 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use work::DriverWork;
 
-/// Runs a future to its end, somewhere else.
+/// Runs a future to its end, on a runtime of the caller.
 pub type Spawn = Arc<dyn Fn(BoxFuture<'static, ()>) + Send + Sync>;
 
-/// An open file. Clones are the same open file; it is closed with the last of them, and what it has
-/// asked for is cancelled.
+/// An open file. Clones are the same open file; it is closed with the last of them, and its
+/// requests are cancelled.
 #[derive(Debug, Clone)]
 pub struct CachedFile {
     open: Arc<Open>,
 }
 
-/// An open file, for those who must not keep it open.
+/// A weak reference to an open file, which does not keep it open.
 #[derive(Debug, Clone)]
 pub struct WeakFile {
     open: Weak<Open>,
@@ -97,7 +97,7 @@ struct CachedFileState {
     prefetcher: Box<dyn Prefetcher>,
     /// In the cache.
     entry: u64,
-    /// The number of the opening; the owner of what is in flight.
+    /// The number of the opening, which is also the owner of ranges in flight.
     opened: u64,
     /// A read has been served: the version is settled.
     bound: bool,
@@ -113,7 +113,7 @@ impl fmt::Debug for CachedFileInner {
     }
 }
 
-/// Advises nothing.
+/// A prefetcher without advice.
 #[derive(Debug)]
 struct NoPrefetch;
 
@@ -133,20 +133,20 @@ pub enum ReadStart {
 }
 
 /// Maximum size of a file that takes one request when it is read whole, and whose reads are not
-/// spread over connections: for a server, a request costs more than the bytes. 1 MiB, and what may
-/// lie before a chunk of that size.
+/// spread over connections: for a server, a request costs more than the bytes. 1 MiB, and the bytes
+/// that may precede a chunk of that size.
 pub(crate) const MAX_SMALL_FILE_BYTES: u64 = (1 << 20) + (64 << 10);
 
-/// A vector of ranges may be at most so long in all; more is not a read but a copy. 1 GiB.
+/// Maximum total length of a vector of ranges; more is not a read but a copy. 1 GiB.
 pub const MAX_READ_BYTES: u64 = 1 << 30;
 
 impl CachedFile {
-    /// Replaces who says what will be read next.
+    /// Replaces the prefetcher.
     pub fn set_prefetcher(&self, prefetcher: Box<dyn Prefetcher>) {
         lock(&self.shared().state).prefetcher = prefetcher;
     }
 
-    /// Has every read recorded from now on. Can be done once.
+    /// Records every further read. Can be called once.
     pub fn set_recorder(&self, recorder: FileRecorder) {
         drop(self.shared().recorder.set(recorder));
     }
@@ -157,20 +157,20 @@ impl CachedFile {
         WeakFile { open: Arc::downgrade(&self.open) }
     }
 
-    /// Where its bytes come from.
+    /// The source of its bytes.
     #[must_use]
     pub fn source(&self) -> &Arc<dyn Source> {
         &self.shared().source
     }
 
-    /// Size in bytes, if it is known: from the first answer on.
+    /// Size in bytes, if it is known: from the first response on.
     #[must_use]
     pub fn size(&self) -> Option<u64> {
         let state = lock(&self.shared().state);
         self.shared().cache.snapshot(state.entry).size
     }
 
-    /// Which version of the file is read; none before the first answer.
+    /// The version of the file that is read; none before the first response.
     #[must_use]
     pub fn version(&self) -> Option<Version> {
         let state = lock(&self.shared().state);
@@ -185,8 +185,8 @@ impl CachedFile {
         version.filter(|_| confirmed)
     }
 
-    /// Adopts what another request has just learned from the server: the version of the file, and
-    /// bytes of it. To be called first after opening.
+    /// Adopts the version of the file, and bytes of it, that another request has just received from
+    /// the server. To be called first after opening.
     pub fn adopt(&self, version: &Version, pieces: &[(u64, Bytes)]) {
         let file = self.shared();
         let mut state = lock(&file.state);
@@ -194,7 +194,7 @@ impl CachedFile {
             if state.bound {
                 return;
             }
-            // What is in the cache is older than what the server just said.
+            // The bytes in the cache are older than the response of the server.
             file.cache.change(state.entry, &error);
             file.open_anew(&mut state);
             drop(file.cache.learn(state.entry, version));
@@ -205,17 +205,17 @@ impl CachedFile {
         file.cache.confirm(state.entry, state.opened);
     }
 
-    /// Adopts the version of bytes that were read past the cache: from now on it is the version
-    /// that the file is read in.
+    /// Adopts the version of bytes that were read past the cache: all further reads of the file are
+    /// of this version.
     pub fn settle(&self, version: &Version) {
         self.adopt(version, &[]);
         lock(&self.shared().state).bound = true;
     }
 
-    /// Takes over what somebody knew of the file some time ago: its version, and bytes of it.
-    /// Requests then carry the validator from the start, and what will be read is asked for at
-    /// once; but nothing is served before an answer of the server has confirmed it. For the first
-    /// thing after opening.
+    /// Takes over the version of the file, and bytes of it, as stored earlier. Requests then carry
+    /// the validator from the start, and ranges that will be read are requested immediately; but
+    /// nothing is served before a response of the server has confirmed the version. To be called
+    /// first after opening.
     pub fn expect(&self, version: &Version, pieces: &[(u64, Bytes)]) {
         let file = self.shared();
         let state = lock(&file.state);
@@ -226,8 +226,8 @@ impl CachedFile {
         }
     }
 
-    /// Says that `ranges` will be read, in this order, about `when` from now. They are fetched
-    /// ahead of that as far as there is room, together with what else will be read.
+    /// Announces that `ranges` will be read, in this order, about `when` from now. They are
+    /// prefetched as far as there is room, together with other prefetches.
     pub fn hint(&self, ranges: &[Range<u64>], when: Duration) -> HintId {
         let file = self.shared();
         let due = file.source.clock().now().saturating_add(when);
@@ -238,7 +238,7 @@ impl CachedFile {
         id
     }
 
-    /// Takes a hint back: what has not been sent of it, and no other hint names, is not sent.
+    /// Cancels a hint: its unsent ranges that no other hint names will not be requested.
     pub fn cancel(&self, hint: HintId) {
         let file = self.shared();
         let mut state = lock(&file.state);
@@ -247,18 +247,18 @@ impl CachedFile {
     }
 
     /// Begins to read as many bytes as `target` holds, from `offset` on, or to the end of the file
-    /// if that comes first. What is present is copied at once.
+    /// if that comes first. Bytes that are present are copied immediately.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Changed`] if the file is not the one any more that was opened.
+    /// [`ErrorKind::Changed`] if the file is no longer the version that was opened.
     pub fn begin(&self, offset: u64, target: &mut [u8]) -> Result<ReadStart> {
         let file = self.shared();
         let at = file.source.clock().now();
         let mut state = lock(&file.state);
         let end = offset.saturating_add(target.len() as u64);
         let range = file.within(&state, offset..end);
-        // Where a file ends that has not been confirmed to be the same, is not known.
+        // The end of a file whose version has not been confirmed is not known.
         let is_end = range.end == end || state.bound || file.is_confirmed(&state);
         if is_end && range.is_empty() {
             return Ok(ReadStart::Done(0));
@@ -307,8 +307,8 @@ impl CachedFile {
     ///
     /// # Errors
     ///
-    /// Whatever fetching them failed with; [`ErrorKind::Changed`] if the file is not the one any
-    /// more that was opened.
+    /// The error of fetching them; [`ErrorKind::Changed`] if the file is no longer the version that
+    /// was opened.
     pub async fn read_at(&self, offset: u64, target: &mut [u8]) -> Result<usize> {
         match self.begin(offset, target)? {
             ReadStart::Done(bytes) => Ok(bytes),
@@ -317,7 +317,7 @@ impl CachedFile {
     }
 
     /// The bytes of `range`, which is not empty, as far as the file goes. For a file whose size is
-    /// not known: takes no more memory than there are bytes.
+    /// not known: allocates no more memory than there are bytes.
     ///
     /// # Errors
     ///
@@ -327,8 +327,8 @@ impl CachedFile {
         pending.into_vec().await
     }
 
-    /// The bytes of `ranges`, in the order asked for, whatever that is; overlaps, duplicates and
-    /// empty ranges included.
+    /// The bytes of `ranges`, in the order of the argument; overlaps, duplicates and empty ranges
+    /// are allowed.
     ///
     /// # Errors
     ///
@@ -352,9 +352,9 @@ impl CachedFile {
         pending.into_bytes(ranges).await
     }
 
-    /// As [`CachedFile::read_ranges`], for somebody who reads the file besides the program: the
-    /// prefetcher is not shown it, it is neither counted nor recorded, and it does not settle which
-    /// version of the file the program reads.
+    /// As [`CachedFile::read_ranges`], for a read that is not the program's: the prefetcher does
+    /// not see it, it is neither counted nor recorded, and it does not determine the version of the
+    /// file that the program reads.
     ///
     /// # Errors
     ///
@@ -373,7 +373,7 @@ impl CachedFile {
         pending.into_bytes(ranges).await
     }
 
-    /// Fails where it is known by now that a read goes beyond the end.
+    /// Fails if a read goes beyond the end, where the size is known.
     fn check_size(&self, wanted: &[Range<u64>]) -> Result<()> {
         let file = self.shared();
         let state = lock(&file.state);
@@ -402,7 +402,7 @@ impl CachedFile {
         self.wait_for(&mut state, wanted, &lookups, at)
     }
 
-    /// A read that cannot be served at once.
+    /// Starts a read that cannot be served immediately.
     fn wait_for(
         &self,
         state: &mut CachedFileState,

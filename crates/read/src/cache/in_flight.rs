@@ -9,14 +9,14 @@ use std::ops::Range;
 #[derive(Debug, Clone)]
 pub(super) struct InFlightRange {
     pub(super) end: u64,
-    /// The open file that asked.
+    /// The open file that requested it.
     pub(super) owner: u64,
-    /// Each of them wants all of it.
+    /// Each of them needs all of the range.
     pub(super) waiters: Vec<u64>,
 }
 
 impl CacheEntry {
-    /// Marks absent bytes as in flight, with nobody waiting for them.
+    /// Marks absent bytes as in flight, without a read that waits for them.
     pub(super) fn claim_ahead(
         &mut self,
         absent: Range<u64>,
@@ -32,8 +32,8 @@ impl CacheEntry {
         );
     }
 
-    /// A read of `ranges` (sorted, disjoint) begins to wait: its number, what it has to ask for,
-    /// and what of it is on its way without anybody having waited for it.
+    /// Begins the wait of a read of `ranges` (sorted, disjoint). Returns its number, the parts to
+    /// request, and the parts in flight that no read has waited for before.
     pub(super) fn claim(
         &mut self,
         ranges: &[Range<u64>],
@@ -116,7 +116,7 @@ impl CacheEntry {
         Some(fetch)
     }
 
-    /// Makes `at` a border between fetches, if it lies within one.
+    /// Splits the fetch at `at`, if that lies within one.
     fn split_in_flight(&mut self, at: u64, context: &mut EntryContext<'_>) {
         let found = self.in_flight.range(..at).next_back();
         let Some((&start, fetch)) = found.filter(|(_, fetch)| fetch.end > at) else { return };
@@ -127,7 +127,7 @@ impl CacheEntry {
         self.insert_in_flight(at, right, context);
     }
 
-    /// Removes all fetches within `range`, at whose ends there are borders.
+    /// Removes all fetches within `range`, at whose ends fetches are split.
     fn remove_all_in_flight(
         &mut self,
         range: &Range<u64>,
@@ -152,7 +152,7 @@ impl CacheEntry {
         self.remove_all_in_flight(range, context)
     }
 
-    /// Wakes a waiter that has all it waits for.
+    /// Wakes a waiter that is complete.
     pub(super) fn settle(&mut self, id: u64, context: &mut EntryContext<'_>) {
         let confirmed = self.confirmed;
         if let Some(waiter) = self.waiters.get_mut(&id)
@@ -165,7 +165,7 @@ impl CacheEntry {
         }
     }
 
-    /// Ends the waiting of some.
+    /// Ends waits with an outcome.
     pub(super) fn end(
         &mut self,
         ids: &[u64],
@@ -182,7 +182,7 @@ impl CacheEntry {
         }
     }
 
-    /// A waiter does not wait for any fetch any more.
+    /// Removes a waiter from all fetches.
     fn stop_waiting(&mut self, id: u64, context: &mut EntryContext<'_>) {
         let Some(waiter) = self.waiters.get(&id) else { return };
         let ranges: Vec<_> = waiter.collected.ranges().cloned().collect();
@@ -228,7 +228,7 @@ impl CacheEntry {
         self.confirmed < opened && self.waiters.values().any(lacks)
     }
 
-    /// The version could not be confirmed.
+    /// Fails the reads that wait for a confirmation that failed.
     pub(super) fn fail_unconfirmed(
         &mut self,
         opened: u64,
@@ -242,7 +242,8 @@ impl CacheEntry {
         self.end(&ids, || WaitOutcome::Failed(error.clone()), context);
     }
 
-    /// Of `ranges`, what `owner` asked for and nobody waits for is absent again; returns it.
+    /// Makes the parts of `ranges` absent again that `owner` requested and no read waits for;
+    /// returns them.
     pub(super) fn release(
         &mut self,
         owner: u64,
@@ -268,7 +269,7 @@ impl CacheEntry {
         mine.map(|(start, fetch)| *start..fetch.end).collect()
     }
 
-    /// Nothing lies beyond `size`, so nobody waits for it.
+    /// Ends the waits for bytes beyond `size`, which do not exist.
     pub(super) fn clip(&mut self, size: u64, context: &mut EntryContext<'_>) {
         for (start, fetch) in self.cut_in_flight(&(size..u64::MAX), context) {
             for id in fetch.waiters {

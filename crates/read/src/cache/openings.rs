@@ -5,7 +5,7 @@ use super::{Cache, CacheKey};
 use crate::sync::lock;
 
 impl Cache {
-    /// Opens an entry once more, after the opening numbered `opened`, as confirmed as that one.
+    /// Opens an entry again, after the opening numbered `opened`, with the same confirmation.
     /// Returns the number of the opening.
     pub(crate) fn open_again(&self, id: u64, opened: u64) -> u64 {
         self.with(|state| {

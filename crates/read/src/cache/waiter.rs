@@ -1,17 +1,17 @@
-//! A read that waits for bytes on their way.
+//! A read that waits for bytes in flight.
 
 use hither_core::{Error, range};
 use std::ops::Range;
 use std::task::Waker;
 
-/// A read that waits. It collects its bytes as they come, so that it needs none of them to stay in
-/// the cache.
+/// A read that waits. It collects its bytes as they arrive, so that it does not depend on the cache
+/// keeping them.
 #[derive(Debug)]
 pub(super) struct Waiter {
     pub(super) collected: Collected,
     /// Bytes still to come.
     pub(super) missing: u64,
-    /// The version of the file must have been confirmed since then.
+    /// The opening since which the version of the file must have been confirmed.
     pub(super) needs: u64,
     pub(super) outcome: Option<WaitOutcome>,
     pub(super) waker: Option<Waker>,
@@ -20,9 +20,9 @@ pub(super) struct Waiter {
 /// End of a wait.
 #[derive(Debug)]
 pub(crate) enum WaitOutcome {
-    /// All bytes are there, but those beyond the end of the file.
+    /// All bytes have arrived, except those beyond the end of the file.
     Ready,
-    /// Some cannot be had.
+    /// Some could not be fetched.
     Failed(Error),
     /// The file has changed since it was opened.
     Changed(Error),
@@ -35,13 +35,13 @@ pub(crate) enum WaitOutcome {
 pub(crate) struct Collected {
     /// Sorted, disjoint, and where the bytes of each begin in the buffer.
     ranges: Vec<(Range<u64>, usize)>,
-    /// Goes as far as bytes were put: a file may be much shorter than a read of it, and memory that
-    /// is not written is not taken.
+    /// Ends where the last bytes were written: a file may be much shorter than a read of it, and
+    /// memory that is not written is not used.
     buffer: Vec<u8>,
 }
 
 impl Collected {
-    /// For `ranges`, sorted and disjoint, whose sum is known to be memory's worth.
+    /// For `ranges`, sorted and disjoint, whose sum is known to fit into memory.
     pub(super) fn new(ranges: &[Range<u64>]) -> Self {
         let mut at = 0;
         let ranges = ranges

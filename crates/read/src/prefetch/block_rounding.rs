@@ -1,6 +1,6 @@
 //! Rounding of reads to blocks.
 //!
-//! A read that has to wait for a request may fetch its neighbourhood for nearly nothing, and if the
+//! A read that has to wait for a request may fetch its neighbourhood at little cost, and if the
 //! program stays there, later reads find their bytes. Whether it stays is learned: every block
 //! fetched is a speculation, and the latest blocks are remembered, each with the reads that it
 //! saved.
@@ -26,26 +26,26 @@ const SLOT_BYTES: u64 = 64 << 10;
 const GRAIN_BYTES: u64 = SLOT_BYTES / 64;
 /// Slots: 32 MiB of blocks.
 const SLOTS: usize = 512;
-/// Slots looked at for one read; more is a reader that does not depend on blocks.
+/// Maximum slots examined for one read; a longer read does not depend on blocks.
 const SLOTS_PER_READ: u64 = 8;
-/// Bets that are remembered; the oldest is lost when another is made.
+/// Speculations that are remembered; a new one replaces the oldest.
 const BETS: usize = 32;
 /// The smallest block, and the one that a file begins with.
 const MIN_BLOCK: u64 = 16 << 10;
-/// Coins that a file begins with, and the most that are kept.
+/// Coins that a file begins with, and their maximum.
 const COINS: (u32, u32) = (8, 64);
-/// Multiple of a block's size that is fetched without blocks, when there are no coins, before a
-/// block is tried again.
+/// When there are no coins, bytes fetched without blocks before a block is tried again, as a
+/// multiple of the block size.
 const EXACT_PER_TRIAL: u64 = 128;
 /// Share of speculations used from which on blocks are doubled, and below which they are halved.
 const WON: (f32, f32) = (0.7, 0.3);
 
-/// Kibibytes of one slot's stretch of the file.
+/// The stretch of the file that one slot covers, with a bit for each kibibyte.
 #[derive(Debug, Clone, Copy, Default)]
 struct Slot {
     /// Number of the stretch, plus one; 0 for none.
     stretch: u64,
-    /// The speculation by which it was brought; 0 for none.
+    /// The speculation that fetched it; 0 for none.
     speculation: u64,
     brought: u64,
     read: u64,
@@ -64,13 +64,13 @@ struct Speculation {
 /// Usefulness of blocks in a file.
 #[derive(Debug)]
 pub(super) struct BlockRounding {
-    /// The block size now.
+    /// The present block size.
     size: u64,
     max: u64,
-    /// Always the same size, learned nothing.
+    /// The size is fixed and nothing is learned.
     fixed: bool,
     coins: u32,
-    /// Bets used, as a share of the latest of this size.
+    /// Share of used speculations among the latest of this size.
     used: f32,
     /// Empty until there is a block, as is the table.
     speculations: Vec<Speculation>,
@@ -84,7 +84,8 @@ impl BlockRounding {
     /// Bytes that [`BlockRounding::used`] reports on at a time.
     pub(super) const STRETCH_BYTES: u64 = SLOT_BYTES;
 
-    /// Learns its size, up to `max` bytes; or, `fixed`, has this size.
+    /// A rounding that learns its block size, up to `max` bytes; or, if `fixed`, always uses that
+    /// size.
     pub(super) fn new(max: u64, fixed: bool) -> Self {
         Self {
             size: if fixed { max } else { MIN_BLOCK.min(max) },
@@ -99,7 +100,7 @@ impl BlockRounding {
         }
     }
 
-    /// Notes that these bytes are read.
+    /// Records a read of these bytes.
     pub(super) fn read(&mut self, range: &Range<u64>) {
         if self.slots.is_empty() {
             return;
@@ -137,7 +138,7 @@ impl BlockRounding {
     }
 
     /// The range to fetch for a read that has to go to the server: the read itself where blocks do
-    /// not help. `most` is the largest block that is worth its time on this path.
+    /// not help. `most` is the largest block that pays off on this path.
     pub(super) fn around(&mut self, range: &Range<u64>, size: u64, most: u64) -> Range<u64> {
         let block = if self.fixed { self.size } else { self.affordable(range, most) };
         if block == 0 {
@@ -151,7 +152,7 @@ impl BlockRounding {
         start..end
     }
 
-    /// The size of the block that may be had now; 0 for none.
+    /// The size of the block for which there are coins now; 0 for none.
     fn affordable(&mut self, range: &Range<u64>, most: u64) -> u64 {
         if self.max < MIN_BLOCK {
             return 0;
@@ -176,7 +177,7 @@ impl BlockRounding {
         let middle = block.start + (block.end - block.start) / 2;
         let far = if range.start < middle { middle..block.end } else { block.start..middle };
         self.bring(&block, self.number);
-        // The read itself is none that was saved.
+        // The read itself does not count as a saved one.
         for (stretch, mask) in masks(range) {
             self.slots[index(stretch)].read |= mask;
         }
@@ -190,7 +191,7 @@ impl BlockRounding {
         }
     }
 
-    /// Bets of another size say nothing about this one.
+    /// Sets the block size and discards the statistics of the previous one.
     fn resize(&mut self, size: u64) {
         self.size = size;
         self.used = 0.5;
@@ -199,7 +200,7 @@ impl BlockRounding {
         }
     }
 
-    /// Notes that these bytes are fetched ahead, not around a read.
+    /// Records that these bytes are prefetched, and not as part of a block around a read.
     pub(super) fn brought(&mut self, range: &Range<u64>) {
         self.bring(range, 0);
     }

@@ -2,18 +2,18 @@
 //! programs that only do positional reads.
 //!
 //! A program that reads a ROOT file byte by byte, such as ROOT itself over a mount or uproot with a
-//! file object, asks for one basket after the other and waits for each. Offsets alone tell a cache
+//! file object, requests one basket after the other and waits for each. Offsets alone predict
 //! nothing: the baskets of one branch lie scattered among those of a hundred others. The layout of
-//! the file's trees tells which branch a basket belongs to and where its next one is. So the caller
-//! loads the layout beside the program's first reads and hands it over
+//! the file's trees shows which branch a basket belongs to and where its next one is. So the caller
+//! loads the layout during the program's first reads and sets it
 //! ([`ColumnarPrefetcherHandle::set_layout`]); from then on reads are interpreted as branches and
 //! entries.
 //!
 //! - *Learning.* Every branch that is read within the first [`ColumnarConfig::learn_entries`]
 //!   entries is marked, and its next few baskets are fetched. Reads from before the layout was
-//!   known count. A read that has to wait for a branch that was never read brings along the baskets
-//!   of neighbouring branches that hold the same entry, as long as all such trials that were in
-//!   vain stay below a sixteenth of the bytes of the marked branches: k branches then do not cost k
+//!   known count. A read that has to wait for a branch that was never read also fetches the baskets
+//!   of neighbouring branches that hold the same entry, as long as the bytes of unsuccessful trials
+//!   stay below a sixteenth of the bytes of the marked branches: k branches then do not cost k
 //!   round trips.
 //! - *Steady branches.* After that, the next baskets of the marked branches are fetched in the
 //!   order of entries across branches, as many bytes as the budget holds, and more whenever a
@@ -29,18 +29,18 @@
 //!   branches and pays one round trip per event, for all branches together.
 //! - *Learned sets.* The branches that a program read are stored under the schema of the tree, not
 //!   the name of the file: the next file of the dataset, the next process and the next job begin
-//!   with them. Several programs may read the same dataset; the branches that are read first tell
+//!   with them. Several programs may read the same dataset; the branches that are read first show
 //!   which set applies.
 //!
 //! Nothing is decoded here, so there is no counterpart of TTreeCache's parallel unzip: the caller
 //! of the byte interface receives baskets as they are stored.
 //!
 //! Reads that touch no basket, such as those of keys, and reads of blocks, which cover many baskets
-//! or begin and end in the middle of some, go to the prefetcher that knows only offsets.
+//! or begin and end in the middle of some, go to the prefetcher that uses only offsets.
 //!
-//! Nobody waits here. The reader's thread and the task that loads the layout share one mutex, held
-//! for the few microseconds in which a read is judged. Reads kept until the layout is known are
-//! bounded by `MAX_PENDING_READS`; beyond that, memory is a few dozen bytes per column.
+//! Nothing waits here. The reader's thread and the task that loads the layout share one mutex, held
+//! for the few microseconds of an observation. Reads kept until the layout is known are bounded by
+//! `MAX_PENDING_READS`; beyond that, memory is a few dozen bytes per column.
 //!
 //! Source of the historical behaviour: R. Brun, L. Franco, F. Rademakers, "Efficient access to
 //! remote data in high energy physics", CHEP 2007; ROOT's `TTreeCache`.
@@ -64,15 +64,15 @@ use tracker::{ReadBudget, TreeTracker};
 
 /// Reads that are kept until the layout is known.
 const MAX_PENDING_READS: usize = 4096;
-/// Baskets that one read may cover. A program that reads more at once reads blocks.
+/// Maximum baskets of one read. A program that reads more in one call reads blocks.
 const MAX_BASKETS_OF_A_READ: usize = 64;
 
 /// Limits of a [`ColumnarPrefetcher`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ColumnarConfig {
-    /// Entries after which the branches read so far are taken for those that will be read.
+    /// Entries after which the branches read so far are assumed to be those that will be read.
     pub learn_entries: u64,
-    /// Maximum bytes of a file that are fetched ahead and not read yet.
+    /// Maximum bytes of a file that are prefetched and not read yet.
     pub budget_bytes: u64,
 }
 
@@ -206,7 +206,7 @@ impl<L: ColumnarLayout> ColumnarPrefetcherHandle<L> {
 }
 
 impl<L: ColumnarLayout> ColumnarState<L> {
-    /// Advice on a read; none if the other prefetcher is to judge it.
+    /// Advice on a read; none if the other prefetcher handles it.
     fn observe(&mut self, access: &Access, context: &PrefetchContext) -> Option<Advice> {
         match &mut self.layout {
             LayoutState::Absent => None,
@@ -283,7 +283,7 @@ fn observe_range<L: ColumnarLayout>(
     }
     for basket in layout.overlapping(range) {
         let both = basket.range.start.max(range.start)..basket.range.end.min(range.end);
-        // A basket of which less than half is read was not what the program meant.
+        // A basket of which less than half is read was not the target of the read.
         if range::len(&both) * 2 >= range::len(&basket.range)
             && let Some(tracker) = trackers.get_mut(basket.tree)
         {

@@ -14,17 +14,16 @@ pub struct ReadAheadConfig {
     /// for a file that is read from its beginning.
     pub first_window_bytes: u64,
     /// The longest window, in bandwidth-delay products of the path: 4 by default. One keeps the
-    /// path busy while the reader has no pauses and requests are sent the moment that there is
-    /// room. Four times as many for a file that is read from its beginning: short responses show
-    /// less than the bandwidth of a fast path. Up to ten times as many for a reader that has come
-    /// far.
+    /// path busy if the reader does not pause and requests are sent as soon as there is room. Four
+    /// times as many for a file that is read from its beginning: short responses underestimate the
+    /// bandwidth of a fast path. Up to ten times as many for a reader that has read far.
     pub path_factor: f64,
     /// The longest window where the path is not known: 8 MiB by default.
     pub unknown_path_bytes: u64,
     /// The largest block, in bytes: 256 KiB by default; 0 for none.
     pub block_bytes: u64,
-    /// Learns the block size, up to [`ReadAheadConfig::block_bytes`], as by default; else it is
-    /// always that.
+    /// Learns the block size, up to [`ReadAheadConfig::block_bytes`], which is the default; else
+    /// the size is fixed.
     pub learn_blocks: bool,
 }
 

@@ -1,8 +1,8 @@
 //! One reader among those that share a file.
 //!
-//! A cursor follows a reader from run to run and holds what can be predicted of it: that the run
-//! goes on, that the next runs come at the same steps as the last ones, or only the neighbourhood.
-//! It remembers how far it has named what comes, so that nothing is named twice without need.
+//! A cursor follows a reader from run to run and holds its prediction: that the run continues, that
+//! the next runs follow at the same strides as the last ones, or only the neighbourhood. It
+//! remembers how far it has prefetched, so that no range is named in advice twice without need.
 
 mod window;
 
@@ -16,21 +16,21 @@ use window::Named;
 const BACK_BYTES: u64 = 1 << 20;
 /// Maximum distance in bytes between two reads of one reader.
 const NEAR_BYTES: u64 = 1 << 20;
-/// Runs of a rule that a reader may leave out.
+/// Runs of a rule that a reader may skip.
 const SKIPPED_RUNS: usize = 8;
-/// Runs without a rule after which only the neighbourhood is looked at.
+/// Runs without a rule after which only the neighbourhood is considered.
 const IRREGULAR_RUNS: usize = 8;
-/// Repetitions of a rule in a neighbourhood that make it a rule: fewer happen by chance.
+/// Repetitions of strides in a neighbourhood that make them a rule: fewer happen by chance.
 const SURE: usize = 3;
 
 /// A prediction.
 #[derive(Debug, Clone)]
 enum CursorPattern {
-    /// Nothing yet.
+    /// No prediction yet.
     Young,
-    /// The run goes on.
+    /// The run continues.
     Sequential,
-    /// Runs come by a rule.
+    /// Runs follow a rule.
     Regular,
     /// Reads near the last ones.
     Region(Region),
@@ -41,19 +41,19 @@ enum CursorPattern {
 pub(super) enum Fit {
     /// Where the run ended.
     Continues,
-    /// Behind the end of the run or in front of it, but not far.
+    /// Near the end of the run, before or after it.
     Inside,
     /// In a predicted run: number of runs ahead.
     Foretold(usize),
-    /// Beyond the end of the run, in what was named.
+    /// Beyond the end of the run, within its prefetches.
     Skips,
     /// In the neighbourhood.
     Region,
-    /// It begins where a run ended that was given up. No cursor fits.
+    /// It begins where an abandoned run ended. No cursor fits.
     Resumes,
     /// Near a cursor that predicts nothing: distance in bytes.
     Near(u64),
-    /// In the neighbourhood of readers that take turns.
+    /// In the neighbourhood of readers that alternate.
     Crowd,
     /// Anywhere, from a cursor that has been one run so far.
     Young,
@@ -64,28 +64,28 @@ pub(super) enum Fit {
 /// One reader.
 #[derive(Debug, Clone)]
 pub(super) struct Cursor {
-    /// The run that goes on.
+    /// The present run.
     run: Range<u64>,
     strides: Strides,
     course: CursorPattern,
     named: Named,
-    /// The gap that the reader left before this run, where it was predicted to read on.
+    /// The gap that the reader left before this run, where it was predicted to continue.
     gap: Range<u64>,
-    /// Bytes to keep named ahead.
+    /// Bytes to keep prefetched ahead of the reader.
     window: u64,
-    /// The window grows again once so much has been earned.
+    /// The value of `earned` at which the window grows again.
     grow_from: u64,
     /// Bytes read where they were predicted.
     earned: u64,
-    /// Bytes named that the reader has passed by.
+    /// Bytes named that the reader has skipped.
     passed: u64,
-    /// By the count of reads of the file.
+    /// The last use, as a count of reads of the file.
     pub(super) used_at: u64,
 }
 
 impl Cursor {
-    /// A reader's first read. A `parent` that went on for long and now has jumped here hands on its
-    /// steps: the jump may be one of a rule.
+    /// A cursor for a reader's first read. It inherits the strides of a `parent` with a long run
+    /// that has now jumped here: the jump may be one of a rule.
     pub(super) fn new(range: &Range<u64>, parent: Option<&Self>) -> Self {
         let mut cursor = Self {
             run: range.clone(),
@@ -112,7 +112,7 @@ impl Cursor {
         cursor
     }
 
-    /// A reader whose run was given up and goes on.
+    /// A cursor for a reader whose abandoned run continues.
     pub(super) fn resumed(range: &Range<u64>) -> Self {
         let mut cursor = Self::new(range, None);
         cursor.course = CursorPattern::Sequential;
@@ -210,8 +210,8 @@ impl Cursor {
         predicted
     }
 
-    /// A reader that went on and on turns out to have a rule: of what was named, this run's part is
-    /// still wanted.
+    /// Changes a sequential reader to one with a rule: of its prefetches, this run's part is still
+    /// wanted.
     fn find_rule(&mut self) {
         let named = self.named.to;
         self.set(CursorPattern::Regular);
@@ -220,7 +220,8 @@ impl Cursor {
         self.passed = self.passed.saturating_add(named.saturating_sub(end));
     }
 
-    /// A read in the gap: it was none, only the order of two reads was changed.
+    /// Records a read in the gap: the reader skipped nothing, only the order of two reads was
+    /// changed.
     fn fill_gap(&mut self, range: &Range<u64>) {
         if self.gap.contains(&range.start) {
             self.strides.undo();
@@ -254,7 +255,7 @@ impl Cursor {
         predicted
     }
 
-    /// The reader is in the run `n` after the last.
+    /// Moves to the run `n` after the last.
     fn next_run(&mut self, range: &Range<u64>, n: usize) {
         let start = self.expected(n).map_or(range.start, |expected| expected.start);
         for left_out in 1..n {
@@ -276,7 +277,7 @@ impl Cursor {
         };
     }
 
-    /// A read that was not predicted, of a reader in search of a course.
+    /// Records a read that was not predicted, of a reader without a settled pattern.
     fn hop(&mut self, range: &Range<u64>, touches: bool, blocks: &BlockRounding) -> bool {
         self.strides.push(self.step_to(range.start));
         if let CursorPattern::Region(region) = &mut self.course {
@@ -313,8 +314,7 @@ impl Cursor {
         self.named = Named { run: 0, to: self.run.end };
     }
 
-    /// The run `n` after the one that goes on, that one for 0; endless if the file is read on and
-    /// on.
+    /// The run `n` after the present one, which is run 0; endless if the file is read sequentially.
     fn expected(&self, n: usize) -> Option<Range<u64>> {
         match self.course {
             CursorPattern::Sequential if n == 0 => Some(self.run.start..u64::MAX),
@@ -328,7 +328,7 @@ impl Cursor {
         }
     }
 
-    /// Where the reader is.
+    /// The present run of the reader.
     pub(super) fn run(&self) -> &Range<u64> {
         &self.run
     }
@@ -343,7 +343,7 @@ impl Cursor {
         matches!(self.course, CursorPattern::Sequential)
     }
 
-    /// The neighbourhood, if that is all there is to say.
+    /// The neighbourhood, if that is the only prediction.
     pub(super) fn region(&self) -> Option<&Region> {
         match &self.course {
             CursorPattern::Region(region) => Some(region),
@@ -356,19 +356,19 @@ impl Cursor {
         self.earned
     }
 
-    /// Bytes to keep named ahead.
+    /// Bytes to keep prefetched ahead of the reader.
     pub(super) fn window(&self) -> u64 {
         self.window
     }
 
-    /// Bytes that were named and passed by since this was asked last.
+    /// Bytes that were named and skipped since the last call.
     pub(super) fn take_passed(&mut self) -> u64 {
         std::mem::take(&mut self.passed)
     }
 
-    /// The window begins with `first` bytes and is never longer than `most`; it grows by the factor
-    /// `growth`, and halves where memory is `short`, not more than once for each half of it that is
-    /// read.
+    /// Adapts the window, which begins with `first` bytes and is never longer than `most`; it grows
+    /// by the factor `growth`, and halves where memory is `short`, not more than once for each half
+    /// of it that is read.
     pub(super) fn steer(&mut self, first: u64, most: u64, growth: u64, short: bool) {
         if self.window == 0 {
             self.window = first;

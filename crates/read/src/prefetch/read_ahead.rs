@@ -1,36 +1,37 @@
 //! Read-ahead for programs that give no hints.
 //!
-//! A file has up to [`ReadAheadConfig::cursors`] cursors, one for each reader that seems to be at
-//! work in it: a thread with a position of its own, a column, a tree. Every read is assigned to the
+//! A file has up to [`ReadAheadConfig::cursors`] cursors, one for each reader that seems to be
+//! active in it: a thread with its own position, a column, a tree. Every read is assigned to the
 //! cursor that it fits best. A cursor whose reads predict the next ones keeps a prefetch window;
 //! the misses of one whose reads predict nothing are rounded to blocks, if that has paid off
 //! (`block_rounding.rs`).
 //!
 //! **Which cursor.** The best fit is a cursor that predicted the read; then one in whose
 //! neighbourhood it is. A read that begins where an abandoned run of a cursor ended means that
-//! readers alternate: it gets a cursor of its own, which goes on at once, and after two of them the
-//! next ones are predicted, too. Otherwise the read is a hop of a cursor that predicts nothing yet,
-//! or it replaces the least recently used cursor. The reads of one cursor never disturb another.
-//! Skips within a window, and repeated reads a little way back, disturb nothing either.
+//! readers alternate: it gets its own cursor, which prefetches immediately, and after two of them
+//! the next ones are predicted, too. Otherwise the read is a jump of a cursor that predicts nothing
+//! yet, or it replaces the least recently used cursor. The reads of one cursor never disturb
+//! another. Skips within a window, and repeated reads a short distance back, disturb nothing
+//! either.
 //!
 //! **Window size.** A window starts small and doubles when the reader had to wait for a predicted
 //! range that was still in flight; never because time has passed. So a slow reader keeps a small
-//! window. The window is bounded by what keeps the path busy ([`ReadAheadConfig::path_factor`]), by
-//! the cursor's share of the memory, and by what it has earned (`waste.rs`). When memory is short
-//! it halves. A window is refilled when a quarter of it has been read, the largest when half of it
-//! has, so that requests are not tiny.
+//! window. The window is bounded by the bytes that keep the path busy
+//! ([`ReadAheadConfig::path_factor`]), by the cursor's share of the memory, and by its credit
+//! (`waste.rs`). When memory is short it halves. A window is refilled when a quarter of it has been
+//! read, the largest when half of it has, so that requests are not tiny.
 //!
-//! **Lost packets.** What keeps a path busy is not enough where packets are lost: while a
-//! connection repeats one, the reader waits and asks for nothing more. A reader that has come far
-//! has a window that lasts longer than such a repetition (`STEADY_FACTOR`).
+//! **Lost packets.** Where packets are lost, the bytes that keep a path busy are not enough: while
+//! a connection retransmits one, the reader waits and requests nothing more. A reader that has read
+//! far has a window that lasts longer than such a retransmission (`STEADY_FACTOR`).
 //!
 //! **Whole files.** Most readers that begin at the beginning of a file of a few megabytes read it
 //! to its end. Where a wait costs more than the bytes, on a path of `FAR_LATENCY` or more, their
 //! windows grow faster (`WHOLE`): 5 MB take three waits.
 //!
 //! **Round trips.** The first window of a sequential reader follows a read that has to go to the
-//! server anyway, and joins its request. Advice also says how large the next window may become, so
-//! that the connections for it are open by then.
+//! server anyway, and joins its request. Advice also states how large the next window may become,
+//! so that the connections for it are open by then.
 //!
 //! A reader that alternates with others stops where another one began: the bytes there have been
 //! read.
@@ -45,11 +46,11 @@ use hither_trace::CacheStatus;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Maximum number of ranges named in one answer.
+/// Maximum number of ranges named in one advice.
 const MAX_RANGES: usize = 256;
 /// Ends of runs that are remembered.
 const ENDS: usize = 32;
-/// Reads in a first window, where they are large.
+/// Number of reads in a first window, if they are large.
 const READS_AHEAD: u64 = 4;
 /// Maximum number of bytes of a read and of the window that joins its request, which has one
 /// connection: the window of a larger read is spread over several.
@@ -58,33 +59,33 @@ const MAX_JOINED_BYTES: u64 = (384 << 10) - 1;
 const WHOLE_BYTES: u64 = 256 << 10;
 /// Maximum size of a file of which that is assumed.
 pub(crate) const MAX_WHOLE_BYTES: u64 = 8 << 20;
-/// Latency from which on waiting costs more than bytes that are fetched in vain.
+/// Latency from which on waiting costs more than wasted bytes.
 const FAR_LATENCY: Duration = Duration::from_millis(20);
-/// Longest window of a reader that has come far, as a multiple of that of others.
+/// Longest window of a reader that has read far, as a multiple of that of others.
 const STEADY_FACTOR: f64 = 10.0;
-/// Part of the bytes that it has read, which is the most that it may leave behind for that.
+/// Divisor of the bytes that such a reader has read, which gives the maximum of that longer window.
 const STEADY_PART: u64 = 4;
-/// Turns after which readers are taken to take them.
+/// Turns after which readers are assumed to alternate.
 const SURE_TURNS: u32 = 2;
-/// Reads of a file after which a cursor that had none of them is no longer reckoned with.
+/// Reads of a file after which a cursor that had none of them counts as idle.
 const IDLE_READS: u64 = 256;
 
 /// Evidence of the speed of a reader.
 #[derive(Debug, Clone, Copy)]
 struct Pace {
     read_bytes: u64,
-    /// It waited for what was predicted.
+    /// It waited for a predicted range.
     starved: bool,
     /// The end of the read, if it has to wait for a request that was not sent yet.
     missed: Option<u64>,
 }
 
-/// How fast windows grow, and how far.
+/// Growth rate and maximum of windows.
 #[derive(Debug, Clone, Copy)]
 struct WindowRule {
     /// Factor by which a window grows at a time.
     growth: u64,
-    /// Longest window as a multiple of what the cursor has earned.
+    /// Longest window as a multiple of the bytes that the cursor has earned.
     credit: u64,
     /// Longest window as a multiple of [`ReadAheadConfig::path_factor`].
     path: f64,
@@ -94,7 +95,7 @@ const ANY: WindowRule = WindowRule { growth: 2, credit: 1, path: 1.0 };
 const WHOLE: WindowRule = WindowRule { growth: 16, credit: 16, path: 4.0 };
 
 impl WindowRule {
-    /// The rule for a cursor that has gone on for another `more` bytes.
+    /// The rule for a cursor that has read another `more` bytes.
     fn of(cursor: &Cursor, more: u64, conditions: &PrefetchContext) -> Self {
         let is_long = range::len(cursor.run()).saturating_add(more) >= WHOLE_BYTES;
         if is_long && begins_a_file(cursor, conditions) { WHOLE } else { ANY }
@@ -108,18 +109,18 @@ fn begins_a_file(cursor: &Cursor, conditions: &PrefetchContext) -> bool {
     is_far && is_small && cursor.is_sequential() && cursor.run().start == 0
 }
 
-/// Foretells reads from the ones before; knows nothing of what is in the file.
+/// Predicts reads from the offsets of past ones, without knowledge of the file's contents.
 #[derive(Debug)]
 pub struct ReadAhead {
     config: ReadAheadConfig,
     cursors: Vec<Cursor>,
     blocks: BlockRounding,
     waste: Waste,
-    /// Where runs ended that were not followed further, the latest of them.
+    /// Ends of the latest abandoned runs.
     ends: [u64; ENDS],
     next_end: usize,
-    /// Number of runs that went on in the order in which they were left, and the position of the
-    /// end of the next one.
+    /// Number of runs that continued in the order in which they were abandoned, and the position of
+    /// the end of the next one.
     turns: u32,
     next_turn: usize,
     /// Reads so far.
@@ -129,7 +130,7 @@ pub struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// One for a file just opened.
+    /// A read-ahead for a file just opened.
     #[must_use]
     pub fn new(config: ReadAheadConfig) -> Self {
         Self {
@@ -146,7 +147,7 @@ impl ReadAhead {
         }
     }
 
-    /// The cursor that a read belongs to, followed to it; and whether the read was predicted.
+    /// Moves the cursor that a read belongs to; returns it, and true if the read was predicted.
     fn place(&mut self, range: &Range<u64>, advice: &mut Advice) -> (usize, bool) {
         let (index, fit) = self.best(range);
         let touches = fit > Fit::Skips && self.ends.contains(&range.start);
@@ -185,7 +186,7 @@ impl ReadAhead {
         best
     }
 
-    /// Gives a cursor a place, if need be that of the one unused for longest.
+    /// Adds a cursor, if necessary in place of the least recently used one.
     fn add(&mut self, cursor: Cursor, advice: &mut Advice) -> usize {
         if self.cursors.len() < self.config.cursors.max(1) {
             self.cursors.push(cursor);
@@ -212,8 +213,8 @@ impl ReadAhead {
         self.next_end += 1;
     }
 
-    /// The run that ended here goes on. In how many turns now runs have gone on in the order in
-    /// which they were left.
+    /// Records that the run that ended here continues, and counts runs in a row that continue in
+    /// the order in which they were abandoned.
     fn resumes(&mut self, end: u64) {
         let Some(place) = self.ends.iter().position(|known| *known == end) else { return };
         self.ends[place] = u64::MAX;
@@ -221,7 +222,7 @@ impl ReadAhead {
         self.next_turn = (place + 1) % ENDS;
     }
 
-    /// Readers that have begun to take turns will go on to: names what the next of them will read.
+    /// Names the reads of the next readers: readers that have begun to alternate will continue to.
     fn name_turns(&mut self, read_bytes: u64, conditions: &PrefetchContext, advice: &mut Advice) {
         self.turns = 0;
         if self.waste.tight(&self.config, conditions) {
@@ -241,7 +242,7 @@ impl ReadAhead {
         }
     }
 
-    /// Names what the cursor foretells, as far as its window and the memory go.
+    /// Names the ranges that the cursor predicts, as far as its window and the memory allow.
     fn go_ahead(
         &mut self,
         index: usize,
@@ -284,8 +285,8 @@ impl ReadAhead {
         }
     }
 
-    /// Steers the window of a cursor; how many bytes it may have named ahead, and whether that is
-    /// as many as ever.
+    /// Adapts the window of a cursor; returns the bytes it may prefetch, and true if that is the
+    /// maximum.
     fn window(
         &mut self,
         index: usize,
@@ -317,7 +318,7 @@ impl ReadAhead {
     }
 
     /// The window of a cursor that has earned nothing, in bytes. At the beginning of a file it may
-    /// be what the path holds, up to two and a half times what is configured.
+    /// be the bandwidth-delay product, up to two and a half times the configured value.
     fn first_window(&self, index: usize, conditions: &PrefetchContext) -> u64 {
         let least = self.config.first_window_bytes;
         let path = conditions.link.bandwidth_delay_bytes().map_or(0, whole);
@@ -325,7 +326,7 @@ impl ReadAhead {
         if begins { path.min(least.saturating_mul(5) / 2).max(least) } else { least }
     }
 
-    /// Takes back what a cursor that is not used any more has named, for the sake of another.
+    /// Cancels the prefetches of an idle cursor, to free memory for another.
     fn reclaim(&mut self, index: usize, advice: &mut Advice) {
         let recent = self.reads.saturating_sub(IDLE_READS);
         let idle = self.cursors.iter().enumerate().position(|(other, cursor)| {
@@ -336,7 +337,7 @@ impl ReadAhead {
         }
     }
 
-    /// Where a cursor stops: at the end of the file, or where another one began.
+    /// The position where a cursor stops: the end of the file, or where another one began.
     fn end(&self, index: usize, size: u64) -> u64 {
         let cursor = &self.cursors[index];
         if !cursor.is_sequential() {
@@ -348,14 +349,14 @@ impl ReadAhead {
         begun.map_or(size, |start| start.min(size))
     }
 
-    /// The block around a read that missed, where that is worth its time and there is memory.
+    /// Adds the block around a read that missed, where that pays off and there is memory.
     fn along(&mut self, range: &Range<u64>, conditions: &PrefetchContext, advice: &mut Advice) {
         let Some(size) = conditions.size else { return };
         let short = conditions.ahead_bytes >= conditions.ahead_budget_bytes;
         if short || self.waste.tight(&self.config, conditions) {
             return;
         }
-        // A block that arrives later than two more requests would is no bargain.
+        // A block must not take longer than two more requests would.
         let path = conditions.link.bandwidth_delay_bytes();
         let most = path.map_or(u64::MAX, |product| whole(2.0 * product).max(32 << 10));
         let block = self.blocks.around(range, size, most);
@@ -379,8 +380,8 @@ impl Prefetcher for ReadAhead {
         let mut advice = Advice::default();
         let mut range = access.range.clone();
         range.end = range.end.min(conditions.size.unwrap_or(u64::MAX));
-        // The ranges of a vector are neither neighbours by chance nor a step on the way: what else
-        // is read is not to be seen from them.
+        // The ranges of a vector are neither neighbours by chance nor steps of a reader: they do
+        // not predict other reads.
         if range.start >= range.end || access.planned {
             return advice;
         }

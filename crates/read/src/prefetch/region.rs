@@ -1,16 +1,16 @@
-//! A reader that hops about in a neighbourhood, and what may be fetched ahead for it.
+//! A reader that jumps within a neighbourhood, and the bytes that may be prefetched for it.
 //!
-//! Its next read cannot be predicted, but where it reads everything sooner or later and moves on
-//! slowly, what lies before the front of what it has read can. Two things are watched: how far it
-//! hops, and how much of the stretches that the front has left well behind has been read. Only if
-//! that is nearly all of them is anything fetched ahead of the front.
+//! Its next read cannot be predicted. But if it eventually reads everything and moves on slowly, it
+//! will read the bytes ahead of its front, the end of its furthest read. Two things are measured:
+//! how far it jumps, and the fraction read of the stretches well behind the front. Only if that
+//! fraction is nearly 1 are bytes ahead of the front prefetched.
 
 use super::block_rounding::BlockRounding;
 use std::ops::Range;
 
 /// Distance behind the front, in bytes, within which a read still belongs to the region.
 const DEPTH: u64 = 4 << 20;
-/// Stretches judged at a time: a front that leaps over more has not read them.
+/// Stretches judged at a time: a front that skips more has not read them.
 const JUDGED_AT_ONCE: u64 = 64;
 
 /// The neighbourhood of a reader without a rule.
@@ -18,14 +18,14 @@ const JUDGED_AT_ONCE: u64 = 64;
 pub(super) struct Region {
     /// End of the furthest read.
     front: u64,
-    /// End of what was named ahead.
+    /// End of the prefetched bytes.
     named: u64,
-    /// Longest hop of late, in bytes.
+    /// Longest recent jump, in bytes.
     hop: u64,
     last: u64,
     /// The first stretch that has not been judged.
     judged: u64,
-    /// Fraction of a stretch that is read in the end, 0 to 1.
+    /// Fraction of a stretch that is eventually read, 0 to 1.
     used: f32,
     /// Fraction of reads that begin where an earlier one ended, 0 to 1.
     touching: f32,
@@ -57,8 +57,8 @@ impl Region {
         self.touching > 0.6
     }
 
-    /// Notes a read. True if it is where bytes would have been fetched ahead: near the front or
-    /// beyond.
+    /// Records a read. Returns true if it lies where bytes would have been prefetched: near the
+    /// front or beyond.
     pub(super) fn read(
         &mut self,
         range: &Range<u64>,
@@ -77,7 +77,7 @@ impl Region {
         leads
     }
 
-    /// Longest hop of late, in bytes.
+    /// Longest recent jump, in bytes.
     pub(super) fn hop(&self) -> u64 {
         self.hop
     }

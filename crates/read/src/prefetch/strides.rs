@@ -1,20 +1,20 @@
-//! From where a reader jumped to where it will.
+//! Prediction of a reader's jumps from its past ones.
 //!
-//! A run is a stretch of the file read in one go, by one read or by several that touch. Between the
-//! starts of its runs a reader makes steps, and a reader with a rule makes the same steps over and
-//! over: one step for a column of equal pieces, three for one that reads three pieces and leaves
-//! out the fourth. The rule is the shortest list of steps that the latest ones repeat.
+//! A run is a stretch of the file read without a jump, by one read or by several that touch. A step
+//! is the distance between the starts of two runs, and a reader with a rule repeats the same steps:
+//! one step for a column of equal pieces, three for one that reads three pieces and skips the
+//! fourth. The rule is the shortest list of steps that the latest ones repeat.
 
 /// Longest list of steps that is found.
 const MAX_PERIOD: usize = 8;
-/// Steps looked at: two of the longest periods.
+/// Steps compared: two of the longest periods.
 const SEEN: usize = 2 * MAX_PERIOD;
-/// Steps kept: one may be taken back.
+/// Steps kept: the latest may be undone.
 const KEPT: usize = SEEN + 1;
-/// Periods looked at for the length of a run.
+/// Periods examined for the length of a run.
 const PERIODS_FOR_LENGTH: usize = 4;
 
-/// From the start of a run to the start of the next one.
+/// The step from the start of a run to the start of the next one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Stride {
     /// Bytes between the starts.
@@ -34,13 +34,13 @@ pub(super) struct Strides {
     rule: Rule,
 }
 
-/// The steps to come, worked out for as many as the rule has.
+/// The next steps, computed for one period of the rule.
 #[derive(Debug, Clone, Default)]
 struct Rule {
-    /// Where the runs start, counted from the start of the one that goes on.
+    /// Starts of the runs, relative to the start of the present one.
     starts: [i128; MAX_PERIOD],
     lengths: [u64; MAX_PERIOD],
-    /// Bytes of the runs before, the one that goes on not counted.
+    /// Total bytes of the runs before, without the present one.
     bytes: [u64; MAX_PERIOD],
     /// From the start of a run to that of the one a period later.
     round: i128,
@@ -49,7 +49,7 @@ struct Rule {
 }
 
 impl Strides {
-    /// Adds a step, and looks for a rule if the one there was does not hold any more.
+    /// Adds a step, and looks for a rule if the present one no longer holds.
     pub(super) fn push(&mut self, step: Stride) {
         self.steps[self.count % KEPT] = step;
         self.count += 1;
@@ -59,7 +59,7 @@ impl Strides {
         self.work_out();
     }
 
-    /// Takes back the latest step; not twice in a row.
+    /// Undoes the latest step; not twice in a row.
     pub(super) fn undo(&mut self) {
         self.count = self.count.saturating_sub(1);
         self.period = self.find();
@@ -85,8 +85,8 @@ impl Strides {
         (1..=known).take_while(|&n| self.back(n).by == self.back(n + period).by).count() / period
     }
 
-    /// Where the run `n` after the one that goes on is to start, counted from the start of that
-    /// one, and how long it will be; `n` is 0 for the one that goes on. None without a rule.
+    /// Predicted start of the run `n` after the present one, relative to the start of that one, and
+    /// its length; `n` is 0 for the present one. None without a rule.
     pub(super) fn ahead(&self, n: usize) -> Option<(i128, u64)> {
         let rounds = n.checked_div(self.period)?;
         let place = n % self.period;
@@ -94,7 +94,7 @@ impl Strides {
         Some((offset.checked_add(self.rule.starts[place])?, self.rule.lengths[place]))
     }
 
-    /// Bytes of the runs 1 to `n` after the one that goes on.
+    /// Bytes of the runs 1 to `n` after the present one.
     pub(super) fn bytes_ahead(&self, n: usize) -> u64 {
         let Some(rounds) = n.checked_div(self.period) else { return 0 };
         let part = self.rule.bytes[n % self.period];
@@ -116,7 +116,8 @@ impl Strides {
         self.rule.round_bytes = bytes.saturating_add(self.rule.lengths[0]);
     }
 
-    /// Length of the runs at a place in the rule: the greatest of the latest, since lengths vary.
+    /// Length of the runs at a position in the rule: the greatest of the latest, since lengths
+    /// vary.
     fn length(&self, place: usize) -> u64 {
         let first = self.period - place;
         let last = (PERIODS_FOR_LENGTH * self.period).min(self.count.min(SEEN));

@@ -1,49 +1,49 @@
-//! Limits on bytes that are prefetched in vain.
+//! Limits on wasted bytes: prefetched and never read.
 //!
-//! Every prefetch is a bet. Two rules keep the losses small.
+//! Every prefetch is a speculation. Two rules keep the losses small.
 //!
-//! A cursor has as much **credit** as it has earned: however far its reader waits, its window is no
-//! longer than what the cursor has foreseen rightly so far. A reader that leaves after `n` bytes
-//! leaves at most `n` behind, and one that reads on doubles its window with every round trip. A
-//! reader of a whole file over a long path has a multiple of that.
+//! A cursor has as much **credit** as it has earned: however long its reader waits, its window is
+//! no longer than the bytes that the cursor has predicted correctly so far. A reader that stops
+//! after `n` bytes wastes at most `n`, and one that reads on doubles its window with every round
+//! trip. A reader of a whole file over a long path has a multiple of that.
 //!
-//! The losses of a file are **counted**, and as soon as they are near what they may be (and more
-//! than an allowance that a young file has) blocks end and the credit of every cursor shrinks to a
-//! small share of what it earned. From there on losses cannot grow faster than the limit, whatever
-//! the program does. So in all at most the limit is lost, the allowance, and what was ahead when
-//! the credit shrank, which is never more than the memory there is for it.
+//! The losses of a file are **counted**. As soon as they are near their limit (and more than the
+//! allowance of a newly opened file), no more blocks are fetched and the credit of every cursor
+//! shrinks to a small share of its earned bytes. From then on losses cannot grow faster than the
+//! limit, whatever the program does. So the total loss is at most the limit, the allowance, and the
+//! prefetched bytes at the time when the credit shrank, which the memory for prefetches bounds.
 
 use super::ReadAheadConfig;
 use crate::PrefetchContext;
 
-/// Part of the limit that is kept for what cursors lose when credit is short.
+/// Part of the limit that is reserved for losses of cursors when credit is short.
 const RESERVED: f64 = 0.5;
 
-/// Losses so far, as far as they show here.
+/// Losses so far, as far as they are visible to read-ahead.
 #[derive(Debug, Default)]
 pub(super) struct Waste {
-    /// Bytes named for cursors that were given up.
+    /// Bytes named for abandoned cursors.
     orphaned: u64,
 }
 
 impl Waste {
-    /// Bytes were named that nobody will come for.
+    /// Counts named bytes that will not be read.
     pub(super) fn orphan(&mut self, bytes: u64) {
         self.orphaned = self.orphaned.saturating_add(bytes);
     }
 
     /// Returns true if nearly the whole allowance is used up.
     pub(super) fn tight(&self, config: &ReadAheadConfig, conditions: &PrefetchContext) -> bool {
-        // What was named may never have been fetched; what was fetched and not read is dropped
-        // sooner or later.
+        // Named bytes may never have been fetched; bytes fetched and not read are dropped
+        // eventually.
         let orphaned = self.orphaned.min(conditions.fetched_bytes);
         let lost = conditions.wasted_bytes.max(orphaned);
         let allowed = share(config.waste_limit * (1.0 - RESERVED), conditions.fetched_bytes);
         lost > allowed.saturating_add(config.allowance_bytes)
     }
 
-    /// Longest window, in bytes, of a cursor that has earned so much; at least the `first` window,
-    /// unless too much was wasted.
+    /// Longest window, in bytes, of a cursor that has `earned` this many; at least the `first`
+    /// window, unless too much was wasted.
     pub(super) fn credit(
         &self,
         earned: u64,
@@ -59,13 +59,13 @@ impl Waste {
     }
 }
 
-/// A part of a number of bytes.
+/// A fraction of a number of bytes.
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
 fn share(part: f64, bytes: u64) -> u64 {
     whole(part * bytes as f64)
 }
 
-/// Whole bytes of a number of them.
+/// A number of bytes, rounded down.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

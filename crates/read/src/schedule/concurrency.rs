@@ -4,20 +4,20 @@
 //! its own window. If one connection carries many requests (HTTP/2), another request needs no
 //! window, and the server sends responses one after the other as fast as the windows of its few
 //! connections allow. Then no request should wait for the response to another: all queued requests
-//! are sent, up to the source's maximum. The source is asked each time, because that number can
-//! change during a read.
+//! are sent, up to the source's maximum. The maximum is queried each time, because it can change
+//! during a read.
 
 use super::Reader;
 
 impl Reader<'_> {
-    /// Returns true if one more request may be sent beside `in_flight` others.
+    /// Returns true if one more request may be sent in addition to `in_flight` others.
     pub(super) fn has_room(&self, in_flight: usize) -> bool {
         in_flight < self.connections || in_flight < self.shared_requests()
     }
 
-    /// Returns true if one more request may be sent that nobody waits for. Its connections were
-    /// planned beside those of demand reads: what was planned for one round trip would otherwise
-    /// take two whenever the program reads meanwhile.
+    /// Returns true if one more prefetch may be sent. Its connections were planned in addition to
+    /// those of demand reads: otherwise prefetches planned for one round trip would take two
+    /// whenever the program reads meanwhile.
     pub(super) fn has_room_for_prefetch(&self) -> bool {
         let in_flight = self.running.len();
         let prefetches = in_flight.saturating_sub(self.urgent_ids.len());
@@ -34,7 +34,7 @@ impl Reader<'_> {
         if requests > self.source.max_connections() { requests } else { 0 }
     }
 
-    /// Number of requests that fail at once if the server does: one for each connection, or all
+    /// Number of requests that fail together if the server does: one for each connection, or all
     /// that share connections.
     pub(super) fn connections_in_use(&self) -> u32 {
         let shared = if self.widest > self.source.max_connections() { self.widest } else { 0 };

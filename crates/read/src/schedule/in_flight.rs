@@ -14,7 +14,7 @@ pub(crate) struct InFlightRequest {
     received: Vec<Range<u64>>,
     /// Bytes that arrived with responses to other requests.
     elsewhere: Vec<Range<u64>>,
-    /// Total of the requested ranges, so that looking for a straggler costs nothing.
+    /// Total of the requested ranges, so that the search for a straggler is cheap.
     asked_bytes: u64,
     received_bytes: u64,
     sent: Duration,
@@ -63,7 +63,7 @@ impl InFlightRequest {
     }
 
     /// Records bytes that arrived with the response to another request: if this request fails, they
-    /// are not requested again. Most are gaps that a server sent, which no request asks for.
+    /// are not requested again. Most are gaps that a server sent, which no request names.
     pub(crate) fn received_elsewhere(&mut self, ranges: &[Range<u64>]) {
         let asked = &self.request.ranges;
         let concerns = |range: &&Range<u64>| {
@@ -88,7 +88,7 @@ impl InFlightRequest {
         self.asked_bytes.saturating_sub(self.received_bytes)
     }
 
-    /// Gives up the later half of the missing bytes, if that is worth a request of `min_bytes`.
+    /// Removes and returns the later half of the missing bytes, if it has at least `min_bytes`.
     pub(crate) fn give_half(&mut self, min_bytes: u64) -> Option<Request> {
         if self.request.tail > 0 || self.left_bytes() / 2 < min_bytes {
             return None;
@@ -117,7 +117,7 @@ impl InFlightRequest {
         for range in missing {
             let kept = keep_bytes.min(range::len(range));
             keep_bytes -= kept;
-            // A range is split only if it is the only one: parts of a basket are of no use apart.
+            // A range is split only if it is the only one: a basket is useful only as a whole.
             match (kept == range::len(range), missing.len()) {
                 (true, _) => {}
                 (false, 1) => given.push(range.start + kept..range.end),

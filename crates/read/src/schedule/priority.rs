@@ -1,18 +1,18 @@
 //! Demand reads before prefetches, in a reader that does both.
 //!
-//! Requests that a program waits for have a queue of their own, which is looked at first. They are
-//! sent even if prefetches have taken all connections: a program must not wait for bytes that it
-//! has not asked for yet. Among themselves they keep to the connections that were planned for them,
-//! so that requests profit from what the first responses teach, and to the budget; but one is
-//! always admitted when none is in flight.
+//! Requests that a program waits for have their own queue, which is served first. They are sent
+//! even if prefetches use all connections: a program must not wait for bytes that it has not
+//! requested yet. Among themselves they keep to the connections that were planned for them, so that
+//! later requests use what the first responses show, and to the budget; but one is always admitted
+//! when none is in flight.
 //!
 //! Several reads may wait at a time. Alone, a read is spread over many connections, each of which
-//! brings a window in one round trip. When 32 threads do that at a time, small requests take the
-//! connections, and each of them waits for a round trip: 1 MiB in 64 requests of 16 KB came to 200
-//! Mbit/s on a path of 400 and 40 ms. So a read gets a share of the connections ([`fair_share`]).
-//! And twice as many requests may be in flight as connections were planned: a connection that has
-//! brought one is idle for a round trip until the next one is there, which on that path was a sixth
-//! of the time, and meanwhile the others use the bandwidth.
+//! transfers a window in one round trip. When 32 threads do that at a time, small requests use up
+//! the connections, and each of them waits for a round trip: 1 MiB in 64 requests of 16 KB reached
+//! 200 Mbit/s on a path of 400 Mbit/s and 40 ms. So a read gets a share of the connections
+//! ([`fair_share`]). And twice as many requests may be in flight as connections were planned: a
+//! connection that has completed one is idle for a round trip until the next response arrives,
+//! which on that path was a sixth of the time, and meanwhile the others use the bandwidth.
 
 use super::Reader;
 use super::in_flight::InFlightRequest;
@@ -23,7 +23,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 impl Reader<'_> {
-    /// Asks for `ranges` before everything that was pushed so far and is not urgent.
+    /// Requests `ranges` before all queued ranges that are not urgent.
     pub fn push_urgent(&mut self, ranges: &[Range<u64>], max_connections: usize) {
         let others = self.urgent_bytes();
         self.crowded = others > range::total_bytes(ranges);
@@ -39,7 +39,7 @@ impl Reader<'_> {
         queued.chain(in_flight.map(InFlightRequest::left_bytes)).fold(0, u64::saturating_add)
     }
 
-    /// Somebody waits for `ranges`: what of them has not been sent becomes urgent.
+    /// Makes the parts of `ranges` urgent that have not been sent, because a read waits for them.
     pub fn prioritize(&mut self, ranges: &[Range<u64>]) {
         if self.running.len() + 1 >= self.source.max_requests() {
             self.promote(ranges);
@@ -50,9 +50,10 @@ impl Reader<'_> {
         }
     }
 
-    /// Makes whole requests urgent that hold one of `ranges` behind few other bytes. Where nothing
-    /// can be sent beside it, a request for the range alone costs what stood with it another round
-    /// trip, and a program that reads range by range what it has announced one for each of them.
+    /// Makes whole requests urgent that hold one of `ranges` behind few other bytes. Where no other
+    /// request can be sent concurrently, a request for the range alone costs the rest of its
+    /// request another round trip, and a program that reads its announced ranges one by one would
+    /// pay a round trip for each.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     fn promote(&mut self, ranges: &[Range<u64>]) {
         let path = self.source.link().bandwidth_delay_bytes().unwrap_or_default();
@@ -70,8 +71,8 @@ impl Reader<'_> {
         self.urgent.extend(soon);
     }
 
-    /// Takes back what of `ranges` has not been sent and is not urgent; returns it, sorted and
-    /// disjoint.
+    /// Cancels the parts of `ranges` that have not been sent and are not urgent; returns them,
+    /// sorted and disjoint.
     pub fn cancel(&mut self, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
         let queue = std::mem::take(&mut self.queue);
         let (queue, withdrawn) = self.without(queue, &range::merged(ranges, 0));
@@ -98,7 +99,7 @@ impl Reader<'_> {
     /// one is an error of the kind `Changed`, even if its validator is the same: many servers date
     /// files to the second.
     pub fn expect_size(&self, size: u64) {
-        // A version that no response has named yet differs from none.
+        // A size does not conflict with a version that no response has named yet.
         drop(self.version.bind(&self.source.name(), Some(size), None));
     }
 
@@ -109,7 +110,7 @@ impl Reader<'_> {
         self.requests.values().all(|request| request.has_validator())
     }
 
-    /// Returns true if there is room for a request of one of several waiting reads.
+    /// Returns true if one of several waiting reads may send another request.
     fn is_beside(&self, in_flight: usize) -> bool {
         self.crowded && in_flight < self.source.max_connections().min(2 * self.connections)
     }

@@ -12,7 +12,7 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Wanted bytes in a failed answer that count as progress, however many were asked for.
+/// Wanted bytes in a failed response that count as progress, however many were requested.
 const MIN_PROGRESS_BYTES: u64 = 4096;
 
 /// The failures of a reader's requests.
@@ -30,7 +30,7 @@ impl fmt::Debug for ReaderBackoff {
 }
 
 impl Reader<'_> {
-    /// Settles a request that has ended: done, or its rest planned again.
+    /// Settles a request that has ended: it is complete, or its rest is planned again.
     pub(super) fn conclude(&mut self, id: u64, ended: Ended) -> Option<FetchEvent> {
         let urgent = self.urgent_ids.remove(&id);
         let in_flight = self.requests.remove(&id)?;
@@ -44,7 +44,7 @@ impl Reader<'_> {
                 if response.validator.is_some() {
                     self.response.validator.clone_from(&response.validator);
                 }
-                // With a tail, the size of the file was not known when its head was asked for.
+                // With a tail, the size of the file was not known when its head was requested.
                 if missing.is_empty() || request.tail > 0 {
                     self.failures.backoff = Backoff::default();
                     self.plan_again();
@@ -64,7 +64,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A server that said "done" without having delivered everything.
+    /// The error of a server that ended its response without having delivered everything.
     fn incomplete(&self, missing: &[Range<u64>]) -> Error {
         let bytes = range::total_bytes(missing);
         let end = missing.last().map_or(0, |range| range.end);
@@ -83,7 +83,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Plans what is still in the queue anew if the source's limits have moved since.
+    /// Plans the queued requests again if the source's limits have changed since.
     fn plan_again(&mut self) {
         let limits = self.source.limits();
         if self.planned_with.replace(limits).is_none_or(|before| before == limits) {
@@ -123,8 +123,9 @@ impl Reader<'_> {
         if urgent { &mut self.urgent } else { &mut self.queue }
     }
 
-    /// A plan for what a request left over and for the next one in the queue together: where every
-    /// answer is cut short, left-overs sent alone would make twice as many requests.
+    /// A plan for the missing ranges of a request together with the next one in the queue: where
+    /// every response is cut short, sending the missing ranges alone would double the number of
+    /// requests.
     fn topped_up(&mut self, missing: &[Range<u64>], alone: Plan, urgent: bool) -> Plan {
         let one = matches!(alone.requests.as_slice(), [_]);
         let queue = self.queue_of(urgent);
@@ -135,8 +136,8 @@ impl Reader<'_> {
         Plan::new(&both, &self.source.limits(), &self.plan_config(PlanConfig::default()))
     }
 
-    /// The policy for a request that has failed. What befalls a server befalls all connections at
-    /// once.
+    /// The policy for a request that has failed. A failure of the server affects all connections
+    /// together.
     fn policy(&self) -> RetryPolicy {
         let requests = self.running.len() + self.queue.len() + self.urgent.len() + 1;
         let failing = u32::try_from(requests).unwrap_or(u32::MAX).min(self.connections_in_use());
@@ -156,7 +157,7 @@ impl Reader<'_> {
         let asked = range::total_bytes(&request.ranges).saturating_add(request.tail);
         let config = self.plan_config(PlanConfig::default());
         let plan = Plan::new(missing, &self.source.limits(), &config);
-        // The source has learned from it to ask for less at once.
+        // The source has learned from it to request less at a time.
         let smaller = plan.requests.len() > 1;
         let got = range::total_bytes(&request.ranges).saturating_sub(range::total_bytes(missing));
         let splittable = request.ranges.len() > 1 || request.tail > 0 && !request.ranges.is_empty();
@@ -165,9 +166,9 @@ impl Reader<'_> {
             (ErrorKind::TooLarge, _) => Retry::Never,
             (_, retry) => retry,
         };
-        // Bytes that were not wanted are no progress, nor are a few of many: a server that gives no
-        // more with every connection would be asked for ever. A request with a tail is sent again
-        // as a whole.
+        // Unwanted bytes are not progress, nor are a few of many: else requests to a server that
+        // sends no more per connection would never end. A request with a tail is sent again as a
+        // whole.
         let useful = request.tail == 0 && got > 0 && got >= MIN_PROGRESS_BYTES.min(asked / 16);
         let pause = match retry {
             // It is another request.

@@ -1,10 +1,11 @@
 //! More connections by trial, where a server limits each of them.
 //!
-//! Only a trial tells a server that limits each connection from a narrow path. It runs while a
-//! reader lacks much (`MIN_BYTES`), by the [`ConnectionTrial`] that [`ReaderConfig::trial`] begins.
+//! Only a trial distinguishes a server that limits each connection from a narrow path. It runs
+//! while a reader lacks many bytes (`MIN_BYTES`), by the [`ConnectionTrial`] that
+//! [`ReaderConfig::trial`] begins.
 //!
-//! By then the requests are in flight on few connections. So others take over halves of those that
-//! lack most, as they do of stragglers.
+//! When it starts, the requests are in flight on few connections. So further connections take over
+//! halves of the requests that lack most bytes, as they do of stragglers.
 
 use super::Reader;
 use futures_core::future::BoxFuture;
@@ -24,9 +25,10 @@ const INTERVAL: Duration = Duration::from_millis(50);
 #[derive(Default)]
 pub(super) struct ReadTrial {
     running: Option<Box<dyn ConnectionTrial>>,
-    /// Nothing was to arrive since the last interval.
+    /// Too few bytes were outstanding at some time since the last interval.
     has_paused: bool,
-    /// Bytes that were pushed and have not arrived, about: repeated requests do not count.
+    /// Approximate number of bytes that were pushed and have not arrived; repeated requests do not
+    /// count.
     lacking_bytes: u64,
     arrived_bytes: u64,
     interval: Option<BoxFuture<'static, ()>>,
@@ -62,7 +64,7 @@ impl ReadTrial {
         if self.interval.is_none() && self.is_worthwhile() {
             self.interval = Some(clock.sleep(INTERVAL));
         } else if self.interval.is_none() {
-            // What arrives until there is another one says nothing.
+            // Bytes that arrive before the next interval measure nothing.
             self.has_paused = true;
         }
         self.interval.as_mut()
@@ -101,7 +103,7 @@ impl Reader<'_> {
         tried.min(usize::try_from(bytes / MIN_HALF_BYTES).unwrap_or(usize::MAX))
     }
 
-    /// Has further connections take over halves of the requests that lack most.
+    /// Lets further connections take over halves of the requests that lack most bytes.
     fn spread(&mut self) {
         while self.running.len() < self.connections {
             let largest = self.requests.values_mut().max_by_key(|request| request.left_bytes());

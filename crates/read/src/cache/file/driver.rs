@@ -12,7 +12,7 @@
 //! **The first response** names the version of the file. Until then requests carry no validator,
 //! and no read is served before all of them have been answered with the same version. A reader of a
 //! known version sends its validator from the start, and whatever arrives confirms it. Prefetches
-//! wait for the first response, because only it tells the size of the file; if no read is waiting,
+//! wait for the first response, because only it states the size of the file; if no read is waiting,
 //! the first piece of the first prefetch is requested alone.
 //!
 //! **The end of the file.** While the size is unknown, a read may pass the end. So its first bytes
@@ -39,10 +39,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// The smallest thing that can be asked for.
+/// The smallest range that can be requested.
 const FIRST_BYTE: Range<u64> = 0..1;
 
-/// Drives a file until there is nothing to do.
+/// Drives a file until no work is left.
 pub(crate) async fn run(file: Arc<CachedFileInner>) {
     // If the future is dropped, another one can be started.
     let driving = Driving(&file);
@@ -60,7 +60,7 @@ pub(crate) async fn run(file: Arc<CachedFileInner>) {
     std::mem::forget(driving);
 }
 
-/// Notes that nobody drives the file when it is dropped.
+/// Records, when dropped, that the file has no driver.
 struct Driving<'a>(&'a CachedFileInner);
 
 impl Drop for Driving<'_> {
@@ -74,15 +74,15 @@ struct Session<'a> {
     file: &'a CachedFileInner,
     reader: Reader<'a>,
     claims: Claims<'a>,
-    /// Files that had been opened when the oldest request under way was sent.
+    /// The number of openings when the oldest request in flight was sent.
     openings: u64,
-    /// The last that was confirmed.
+    /// The last number of openings that was confirmed.
     confirmed: u64,
-    /// Something was answered since then.
+    /// A response has arrived since then.
     heard: bool,
     /// The validator is known, and requests carry it.
     conditional: bool,
-    /// A server has said which version it is, or it was known.
+    /// A server has stated the version, or it was known before.
     versioned: bool,
     fetching: bool,
     /// Rest of the first read, for which the first response is awaited.
@@ -92,7 +92,7 @@ struct Session<'a> {
     probing: bool,
 }
 
-/// Ranges that the session has in flight; released when dropped. Dropped, it gives it up.
+/// Ranges that the session has in flight. Dropping this releases them.
 struct Claims<'a> {
     cache: &'a Cache,
     entry: u64,
@@ -200,7 +200,7 @@ impl<'a> Session<'a> {
             self.reader.set_validator(validator);
             self.conditional = true;
         }
-        // Now it is known how long the file is.
+        // Now the size of the file is known.
         lock(&self.file.state).work.prefetches_due = true;
         ControlFlow::Continue(())
     }
@@ -224,7 +224,7 @@ impl<'a> Session<'a> {
         let owner = self.claims.owner;
         let size = || cache.snapshot(entry).size;
         if size().is_none() && self.reader.response().size.is_some() {
-            // A server that sent less than was asked for has told why.
+            // If the server sent less than was requested, its response shows why.
             let response = self.reader.response().clone();
             self.learn(&response)?;
             if response.validator.is_none() || self.reader.is_conditional() {
@@ -234,7 +234,7 @@ impl<'a> Session<'a> {
         let probe = ranges == [FIRST_BYTE];
         if error.kind() == ErrorKind::Corrupt && !probe {
             match size() {
-                // It was asked for when that was not known.
+                // It was requested when the size was not known.
                 Some(size) if ranges.iter().any(|range| range.end > size) => {
                     self.ask_again(&ranges, &error);
                     return ControlFlow::Continue(());
@@ -252,7 +252,7 @@ impl<'a> Session<'a> {
         }
         if probe && self.probing {
             self.probing = false;
-            // Without the size nobody knows that they lie beyond the end.
+            // Without the size it is not known that they lie beyond the end.
             if let Some((ranges, _)) = self.doubtful.take() {
                 cache.fail(entry, owner, &ranges, &error);
             }
@@ -263,7 +263,7 @@ impl<'a> Session<'a> {
         ControlFlow::Continue(())
     }
 
-    /// Requests failed ranges that lie within the file once more.
+    /// Requests failed ranges that lie within the file again.
     fn ask_again(&mut self, ranges: &[Range<u64>], error: &Error) {
         let cache = self.cache();
         let entry = self.claims.entry;
@@ -283,10 +283,10 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Nothing is under way.
+    /// Called when no request is in flight. Breaks if no work is left.
     fn rests(&mut self) -> ControlFlow<()> {
-        // What was asked for to learn the size or the version may have come with something else,
-        // and not have been sent.
+        // The bytes requested to learn the size or the version may have arrived with another
+        // response, so that this request was never sent.
         self.probing = false;
         if self.doubtful.is_some() {
             self.probe();
@@ -303,7 +303,7 @@ impl<'a> Session<'a> {
         }
         state.work.queue.all_sent();
         state.work.busy = false;
-        // Nothing should be left; if something is, nobody shall wait for it for ever.
+        // No claim should be left; if one is, no read may wait for it for ever.
         let left = self.cache().in_flight(self.claims.entry, self.claims.owner);
         if !left.is_empty() {
             let error = Error::new(
@@ -313,7 +313,7 @@ impl<'a> Session<'a> {
             self.cache().fail(self.claims.entry, self.claims.owner, &left, &error);
         }
         if self.cache().lacks_confirmation(self.claims.entry, self.claims.owner) {
-            // What would have confirmed it has failed.
+            // The request that would have confirmed it has failed.
             state.work.probe = true;
             return ControlFlow::Continue(());
         }

@@ -30,7 +30,7 @@ impl CachedFileState {
         conditions.wasted_bytes = counters.wasted_bytes;
         conditions.fetched_bytes = counters.fetched_bytes;
         if lookup.found != CacheStatus::Hit {
-            // These take their own locks; between misses they change little.
+            // These acquire their own locks; between misses they change little.
             conditions.link = file.source.link();
             conditions.limits = file.source.limits();
         }

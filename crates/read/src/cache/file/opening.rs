@@ -1,4 +1,4 @@
-//! Opening a file, for the first time or once more.
+//! Opening of a file, for the first time or again.
 
 use crate::cache::file::work::DriverWork;
 use crate::cache::file::{CachedFile, CachedFileInner, CachedFileState, NoPrefetch, Open, Spawn};
@@ -10,9 +10,9 @@ use hither_core::Source;
 use std::sync::{Arc, OnceLock};
 
 impl CachedFile {
-    /// Opens `source`, which is what `key` names, for reading through `cache`. `spawn` is given the
-    /// futures that do the fetching. Nothing is fetched before somebody asks; nothing is fetched
-    /// ahead before there is a prefetcher or a hint.
+    /// Opens `source`, the file that `key` names, for reading through `cache`. `spawn` runs the
+    /// futures that fetch. Nothing is fetched before the first read, and nothing is prefetched
+    /// without a prefetcher or a hint.
     #[must_use]
     pub fn new(
         source: Arc<dyn Source>,
@@ -25,8 +25,8 @@ impl CachedFile {
         Self::of_entry((source, cache, key, config, spawn), entry, opened, false)
     }
 
-    /// Opens the file once more: reads of both open files are of one version, which is that of the
-    /// bytes in memory from now on, and both fail when it has changed.
+    /// Opens the file again: both open files read one version, that of the bytes in memory from now
+    /// on, and reads of both fail when it has changed.
     #[must_use]
     pub fn open_again(&self) -> Self {
         let file = self.shared();

@@ -10,7 +10,7 @@ use std::future::poll_fn;
 use std::ops::Range;
 use std::time::Duration;
 
-/// A read that has to wait. Dropped before its end, it is given up.
+/// A read that has to wait. Dropping it before its end cancels it.
 #[derive(Debug)]
 pub struct PendingRead {
     file: CachedFile,
@@ -20,7 +20,7 @@ pub struct PendingRead {
     waiter: u64,
     /// It has been taken out of the cache.
     over: bool,
-    /// It is not the program's.
+    /// The read is not the program's.
     aside: bool,
     submitted: Duration,
     found: CacheStatus,
@@ -44,14 +44,14 @@ impl PendingRead {
         Self { file, ranges, entry, waiter, over, aside, submitted, found, absent_bytes }
     }
 
-    /// Marks a read as not the program's: it is not recorded, and settles no version.
+    /// Marks a read as not the program's: it is not recorded, and does not determine the version.
     pub(crate) fn aside(mut self) -> Self {
         self.aside = true;
         self
     }
 
-    /// Waits, and copies the bytes to `target`, which is the one that the read began with. Returns
-    /// how many there were before the end of the file.
+    /// Waits, and copies the bytes to `target`, which must be the one that the read began with.
+    /// Returns the number of bytes before the end of the file.
     ///
     /// # Errors
     ///
@@ -69,8 +69,8 @@ impl PendingRead {
         Ok(bytes.len())
     }
 
-    /// Waits, and gives the bytes of the only range that the read began with, as far as the file
-    /// goes.
+    /// Waits, and returns the bytes of the only range that the read began with, up to the end of
+    /// the file.
     ///
     /// # Errors
     ///
@@ -81,7 +81,7 @@ impl PendingRead {
         Ok(collected.into_vec())
     }
 
-    /// Waits, and gives the bytes of `ranges`, which are those that the read began with.
+    /// Waits, and returns the bytes of `ranges`, which must be those that the read began with.
     ///
     /// # Errors
     ///
@@ -115,9 +115,9 @@ impl PendingRead {
         }
     }
 
-    /// The bytes, and when the last of them were there. They are of the version that the open file
-    /// reads by then: another read of it may have noticed a change in between, and have been
-    /// served from the new version.
+    /// The bytes, and the time when the last of them arrived. They are of the version that the open
+    /// file reads at that time: another read of it may have noticed a change in between, and have
+    /// been served from the new version.
     async fn wait(&mut self) -> Result<(Collected, Duration)> {
         for _ in 0..MAX_ANEW {
             let entry = self.entry;
@@ -147,7 +147,8 @@ impl PendingRead {
         ))
     }
 
-    /// Settles the version that the open file reads, if this is the one; tells whether it is.
+    /// Settles the version that the open file reads, if it is the one of this read; returns true if
+    /// so.
     fn settles(&self) -> bool {
         let mut state = lock(&self.file.shared().state);
         let current = state.entry == self.entry;
@@ -161,7 +162,7 @@ impl PendingRead {
         state.bound && state.entry == self.entry
     }
 
-    /// Claims everything once more.
+    /// Claims all ranges again.
     fn anew(&mut self) -> Result<()> {
         let file = self.file.shared();
         let mut state = lock(&file.state);

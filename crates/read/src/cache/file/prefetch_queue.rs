@@ -86,7 +86,7 @@ impl PrefetchQueue {
         self.next
     }
 
-    /// Removes ranges that the prefetcher expects no more. Returns those that are in no hint.
+    /// Removes ranges that the prefetcher no longer expects. Returns those that are in no hint.
     pub(crate) fn remove_advice(&mut self, never: &[Range<u64>]) -> Vec<Range<u64>> {
         let never = range::merged(never, 0);
         for item in self.waiting.values_mut().filter(|item| !item.hint) {

@@ -11,7 +11,7 @@ pub(crate) struct DriverWork {
     pub(crate) urgent: Vec<Range<u64>>,
     /// Prefetched ranges that a read waits for now, if they are not requested yet.
     pub(crate) prioritized: Vec<Range<u64>>,
-    /// Ranges not needed any more, if they are not requested yet.
+    /// Ranges no longer needed, if they are not requested yet.
     pub(crate) cancelled: Vec<Range<u64>>,
     /// True if the version has to be validated.
     pub(crate) probe: bool,

@@ -10,8 +10,8 @@ const STEADY: f32 = 0.7;
 /// of 1 for each that was read and 0 for each that was skipped.
 ///
 /// Three baskets read in a row, the first among them, make a new column steady; two skipped in a
-/// row make a steady one unsteady. Bytes fetched in vain are thus at most about a third of what is
-/// read of a column that is read now and then, and such columns are rare.
+/// row make a steady one unsteady. Wasted bytes are thus at most about a third of the bytes read of
+/// a column that is read now and then, and such columns are rare.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct ReadRate(f32);
 
@@ -26,7 +26,7 @@ impl ReadRate {
     }
 
     pub(super) fn record_skipped(&mut self, baskets: u32) {
-        // After 16 the rate is as good as 0.
+        // After 16 the rate is practically 0.
         for _ in 0..baskets.min(16) {
             self.0 -= self.0 * WEIGHT;
         }
@@ -40,7 +40,7 @@ impl ReadRate {
 /// A column of a tree, and where its reader is.
 #[derive(Debug, Clone)]
 pub(super) struct ColumnTracker {
-    /// Takes part in prefetching: the column was read, or is in the learned set.
+    /// The column is prefetched: it was read, or is in the learned set.
     pub(super) active: bool,
     /// The column was read.
     pub(super) was_read: bool,

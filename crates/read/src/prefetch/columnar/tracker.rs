@@ -21,7 +21,7 @@ const CAUTIOUS_BYTES: u64 = 256 << 10;
 pub(super) struct ReadBudget {
     /// The program has to wait for a request.
     pub(super) missed: bool,
-    /// Maximum bytes fetched ahead.
+    /// Maximum bytes prefetched.
     pub(super) budget: u64,
     /// Bytes that arrive within a round trip, if known.
     pub(super) round_trip_bytes: Option<u64>,
@@ -42,8 +42,8 @@ impl ReadBudget {
     }
 }
 
-/// A program's way through a tree: the columns it reads, its position, and the baskets prefetched
-/// for it.
+/// A program's progress through a tree: the columns it reads, its position, and the baskets
+/// prefetched for it.
 #[derive(Debug)]
 pub(super) struct TreeTracker<L> {
     pub(super) layout: Arc<L>,
@@ -51,7 +51,7 @@ pub(super) struct TreeTracker<L> {
     /// Position of the tree's first column in the layout.
     pub(super) first: usize,
     pub(super) columns: Vec<ColumnTracker>,
-    /// Columns that take part in prefetching.
+    /// Columns that are prefetched.
     pub(super) active: Vec<u32>,
     /// Entries that may be read.
     pub(super) entries: Range<u64>,
@@ -61,7 +61,7 @@ pub(super) struct TreeTracker<L> {
     learn_entries: u64,
     /// Prefetch window while learning.
     learning_bytes: u64,
-    /// Entries in which the program is, as narrow as its baskets tell.
+    /// The entries at the program's position, as narrow as its baskets show.
     pub(super) now: Range<u64>,
     /// The highest first entry of a basket that was read in this pass.
     pub(super) frontier: u64,
@@ -71,7 +71,7 @@ pub(super) struct TreeTracker<L> {
     pub(super) prefetched_end: u64,
     /// Bytes prefetched and not read yet.
     pub(super) outstanding: u64,
-    /// Maximum outstanding bytes, by how well predictions came true.
+    /// Maximum outstanding bytes, adapted to the accuracy of predictions.
     pub(super) window: u64,
     /// Nothing is left to prefetch until a column or the position changes.
     pub(super) exhausted: bool,
@@ -290,7 +290,7 @@ impl<L: ColumnarLayout> TreeTracker<L> {
         (column.next, column.prefetched, column.read, column.loose) = (next, next, next, true);
     }
 
-    /// Makes a column take part in prefetching, from basket `next` on.
+    /// Adds a column to those that are prefetched, from basket `next` on.
     fn activate(&mut self, id: usize, next: u32, rate: ReadRate) {
         let Ok(number) = u32::try_from(id) else { return };
         let largest = self.range(id, next.saturating_add(1)).map_or(0, |range| range::len(&range));

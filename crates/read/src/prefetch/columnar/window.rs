@@ -10,7 +10,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-/// Maximum bytes fetched in one request with a read that has to wait; the rest is requested apart.
+/// Maximum bytes fetched in one request with a read that has to wait; the rest is requested
+/// separately.
 const SAME_REQUEST_BYTES: u64 = 256 << 10;
 /// Fraction of the bytes of active columns that may be spent on trials.
 const TRIAL_SHARE: u64 = 16;
@@ -175,7 +176,7 @@ impl<L: ColumnarLayout> TreeTracker<L> {
     }
 
     /// Fetches, on trial, the baskets that hold the current entry of unread columns around `id`: a
-    /// program that reads a column for the first time often goes on with its neighbours.
+    /// program that reads a column for the first time often continues with its neighbours.
     pub(super) fn try_neighbours(&mut self, id: usize, read: &ReadBudget, advice: &mut Advice) {
         let total: u64 = self
             .active

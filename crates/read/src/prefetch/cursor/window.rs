@@ -7,7 +7,7 @@ use std::ops::Range;
 /// Extent of a cursor's prefetches.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Named {
-    /// Runs after the one that goes on.
+    /// Runs after the present one.
     pub(super) run: usize,
     /// Position in that run.
     pub(super) to: u64,

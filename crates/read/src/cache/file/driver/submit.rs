@@ -1,4 +1,4 @@
-//! Hands the reader what is wanted.
+//! Submission of needed ranges to the reader.
 
 use crate::cache::file::driver::{FIRST_BYTE, Session};
 use crate::cache::file::{CachedFileState, MAX_SMALL_FILE_BYTES};
@@ -9,7 +9,7 @@ use hither_core::{Limits, LinkEstimate, plan, range};
 use hither_load::connections;
 use std::ops::{ControlFlow, Range};
 
-/// Up to this, one connection is as good as several: a few initial windows.
+/// Up to this size, one connection is as fast as several: a few initial windows.
 const SMALL_BYTES: u64 = 64 << 10;
 
 /// Connections for a read of `ranges` of a file of `size` bytes. A single range that may pass the
@@ -30,7 +30,7 @@ fn connections_for(
 }
 
 impl Session<'_> {
-    /// Hands the reader what is wanted.
+    /// Pushes the needed ranges to the reader.
     pub(crate) fn submit(&mut self) -> ControlFlow<()> {
         let file = self.file;
         let mut state = lock(&file.state);
@@ -94,7 +94,7 @@ impl Session<'_> {
             }
             let windows = connections::initial_windows(range::total_bytes(&ranges));
             if windows > self.file.source.max_connections() {
-                // More than a window for each connection: in the order of use.
+                // More than a window for each connection: request them in the order of use.
                 self.reader.push_striped(&ranges, max_connections);
             } else {
                 self.reader.push(&ranges, max_connections);
@@ -142,7 +142,7 @@ impl Session<'_> {
         connections_for(ranges, &source.limits(), &source.link(), self.size())
     }
 
-    /// Reads over the gaps that cost less than another range, as far as nothing of them is there.
+    /// Reads over the gaps that cost less than another range, if they are absent as a whole.
     fn over_gaps(&self, claimed: &[Range<u64>]) -> Vec<Range<u64>> {
         let ranges = range::merged(claimed, 0);
         let gaps = plan::gaps_worth_reading(&ranges, &self.file.source.limits());
@@ -159,7 +159,7 @@ impl Session<'_> {
         self.reader.push_urgent(std::slice::from_ref(&FIRST_BYTE), 1);
     }
 
-    /// Something is about to be sent.
+    /// Records that a request is about to be sent.
     fn sends(&mut self) {
         if !self.fetching {
             self.fetching = true;
@@ -167,7 +167,7 @@ impl Session<'_> {
         }
     }
 
-    /// Holds back what has not been sent, unless somebody waits for it.
+    /// Cancels prefetches that have not been sent, unless a read waits for them.
     fn cancel_prefetches(&mut self, unwanted: &[Range<u64>]) {
         let held = self.reader.cancel(unwanted);
         let released = self.cache().release(self.claims.entry, self.claims.owner, &held);
