@@ -1,41 +1,43 @@
-//! A file with several replicas: which of them gets a request, and what follows from a failure.
+//! A file with several replicas: which of them gets a request, and the consequences of a failure.
 //!
-//! [`Replicas`] is a [`Source`](hither_core::Source) over other sources, so that nothing above it
-//! knows how many servers there are. One policy, in four parts:
+//! [`Replicas`] is a [`Source`](hither_core::Source) over other sources, so that code above it does
+//! not depend on the number of servers. The policy has four parts:
 //!
-//! **Selection** (`selection`). Replicas are used in the order given, the first usable one for
-//! everything, because its connections are open and its limits known. Others join in when its
-//! connections are all taken, or when a job has become so large that several servers are likely to
-//! be faster than one; then each request goes to the replica where it should end first, by the
-//! speed of the requests before it.
+//! **Selection** (`selection`). Replicas are used in the order given, the first usable one for all
+//! requests, because its connections are open and its limits known. Others join when all its
+//! connections are in use, or when a job has become so large that several servers are likely to be
+//! faster than one; then each request goes to the replica where it should end first, by the speed
+//! of earlier requests.
 //!
 //! **Failure** (`failure`). Every error is attributed to the request, to the replica's file, to its
-//! server, or to chance. An error that is not the request's own sends the rest of the request to
-//! the next replica at once; parts that arrived are kept. A replica whose file is another one, or
-//! is missing, is excluded for as long as the file is open, with a
-//! [notice](hither_core::ReplicaSet::notices). Only when every replica has failed at one request
-//! does the reader see an error: the last one, with the others in its message.
+//! server, or to chance. After an error that is not the request's own, the rest of the request goes
+//! to the next replica immediately; parts that arrived are kept. A replica whose file is another
+//! one, or is missing, is excluded for as long as the file is open, with a
+//! [notice](hither_core::ReplicaSet::notices). The reader sees an error only when every replica has
+//! failed at one request: the last one, with the others in its message.
 //!
 //! **Health** ([`Health`]). A server that cannot be reached, or that breaks connections, is skipped
-//! for a while by all files of the client. Code outside this module that chooses among servers asks
-//! and reports here as well ([`Health::record_error`]), so that there is one opinion of each
-//! server.
+//! for a while by all files of the client. Code outside this module that chooses among servers uses
+//! and updates the same record ([`Health::record_error`]), so that the state of each server is
+//! consistent.
 //!
-//! **Hedging** (`hedging`). A request that has brought nothing for [`ReplicasConfig::hedge_after`],
-//! or crawls, is sent to another replica as well. The first to finish wins and the other one is
-//! dropped. [`ReplicasConfig::waste`] bounds the bytes requested twice.
+//! **Hedging** (`hedging`). A request that has received nothing for
+//! [`ReplicasConfig::hedge_after`], or is very slow, is sent to another replica as well. The first
+//! to finish wins and the other one is dropped. [`ReplicasConfig::waste`] bounds the bytes
+//! requested twice.
 //!
-//! **Bulk jobs** (`bulk`). A copy asks for the whole file, so all replicas share its requests from
-//! the beginning, in proportion to what each has been measured to bring.
+//! **Bulk jobs** (`bulk`). A copy requests the whole file, so all replicas share its requests from
+//! the beginning, in proportion to their measured rates.
 //!
 //! **Identity.** The first response settles the size of the file; requests to the other replicas
-//! carry it, so that a response of another size fails before its first byte is handed on. Entity
+//! carry it, so that a response of another size fails before its first byte is delivered. Entity
 //! tags differ between servers and are compared only with those of the same replica, by its own
-//! [`VersionBinding`](hither_core::VersionBinding). Where the file's checksum is known, a replica
-//! other than the first is asked for its own before it is used, if its server can compute one.
+//! [`VersionBinding`](hither_core::VersionBinding). Where the file's checksum is known, the
+//! checksum of a replica other than the first is requested before its use, if its server can
+//! compute one.
 //!
-//! Where replicas are looked for, in catalogues and at servers, is a [`ReplicaDiscovery`] that
-//! transport implements; nothing here connects to a server.
+//! The search for replicas, in catalogues and at servers, is a [`ReplicaDiscovery`] that transport
+//! implements; nothing here connects to a server.
 //!
 //! # Where to start reading
 //!

@@ -48,11 +48,11 @@ impl Default for ReplicasConfig {
     }
 }
 
-/// Finds further replicas when those known have failed, by asking a catalogue or the servers
+/// Finds further replicas when the known ones have failed, by querying a catalogue or the servers
 /// themselves.
 pub trait ReplicaDiscovery: Send + Sync + std::fmt::Debug {
-    /// Locates replicas after those known failed with `errors`; `None` if it is too early to ask.
-    /// Called again only after `None`.
+    /// Locates replicas after the known ones failed with `errors`; `None` if it is too early to
+    /// query. Called again only after `None`.
     fn locate(&self, errors: &[Error]) -> BoxFuture<'_, Option<Vec<Replica>>>;
 }
 
@@ -73,7 +73,7 @@ struct State {
     checksum: Option<Checksum>,
     /// The senders of the bytes of a bulk job.
     origins: Option<Arc<Mutex<Origins>>>,
-    /// The only replica that gets requests for the time being.
+    /// The only replica that gets requests at present.
     only: Option<usize>,
     /// Checksums that servers have stated, by the numbers of their replicas.
     stated: Vec<(usize, Checksum)>,
@@ -167,7 +167,7 @@ impl Replicas {
             let request = Request { failover, ..request.clone() };
             match self.attempt(&replica, &request, &dedup, &mut tried).await {
                 Ok(response) => {
-                    // Requests of one reader stay of one version even if the file is opened again.
+                    // Requests of one reader keep to one version even if the file is opened again.
                     let validator = response.validator.as_deref();
                     request.version.bind(&self.name(), response.size, validator)?;
                     return Ok(response);
@@ -196,7 +196,7 @@ impl Replicas {
         self.discover.is_some() && !self.state().discovered
     }
 
-    /// Asks for further replicas, once. Tells whether there are any.
+    /// Searches for further replicas, once. Returns true if there are any.
     async fn discover_more(&self, errors: &[Error]) -> bool {
         let Some(discover) = self.discover.as_ref().filter(|_| self.can_discover()) else {
             return false;
@@ -224,7 +224,8 @@ impl Replicas {
         response
     }
 
-    /// The most hopeful error, else the last, with what the other replicas said in its message.
+    /// The first error that a retry may cure, else the last, with the errors of the other replicas
+    /// in its message.
     fn gathered(&self, mut errors: Vec<Error>) -> Error {
         let left_out =
             self.state().replicas.iter().filter_map(|replica| replica.excluded()).collect();

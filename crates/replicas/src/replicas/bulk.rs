@@ -1,12 +1,12 @@
-//! Bulk jobs: the whole file is wanted, and all replicas share its requests.
+//! Bulk jobs: requests for the whole file, shared by all replicas.
 //!
-//! A request goes to the replica that should be done with it first: the bytes that it has been
-//! asked for and not brought yet, divided by the rate at which it brings them. So each gets a share
-//! in proportion to its rate, and one that slows down or hangs gets no more.
+//! A request goes to the replica that should complete it first: its outstanding bytes divided by
+//! its rate. So each gets a share in proportion to its rate, and one that slows down or hangs gets
+//! no further requests.
 //!
-//! The sender of each byte is recorded. A job that finds wrong bytes asks for the
+//! The sender of each byte is recorded. A job that finds corrupt bytes looks up their
 //! [senders](ReplicaSet::senders), fetches the bytes again from [one replica
-//! only](ReplicaSet::use_only), and excludes those by name whose bytes differed.
+//! only](ReplicaSet::use_only), and excludes the replicas whose bytes differed, by name.
 
 use super::Replicas;
 use super::replica::ActiveReplica;
@@ -98,7 +98,7 @@ impl ReplicaSet for Replicas {
         let mut stated = self.state().stated.clone();
         stated.sort_by_key(|(replica, _)| *replica);
         let votes = |one: &Checksum| stated.iter().filter(|(_, other)| other == one).count();
-        // Of several with as many votes, max_by_key returns the last.
+        // `max_by_key` returns the last of equal maxima, so the order is reversed.
         let most = stated.iter().rev().max_by_key(|(_, one)| votes(one)).map(|(_, one)| one);
         let agreed = self.expected_checksum().or_else(|| most.cloned())?;
         for (replica, other) in &stated {

@@ -1,15 +1,15 @@
-//! Classification of failures: what failed, and so what helps.
+//! Classification of failures by the part that failed, which determines the remedy.
 
 use hither_core::error::{Error, ErrorKind, Retry};
 
-/// The part of the system that an error speaks of.
+/// The part of the system that an error concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureScope {
-    /// The request: no replica can answer it, or it must be cut smaller first.
+    /// The request: no replica can answer it, or it must be split first.
     Request,
     /// The file of this replica: missing, another one, or forbidden. A retry does not help.
     File,
-    /// The server: unreachable or out of order. It may come back.
+    /// The server: unreachable or failing. It may recover.
     Server,
     /// Nothing has failed: the server has to make the file ready first. Another replica may be
     /// ready.

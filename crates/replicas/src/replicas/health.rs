@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-/// Time for which a server that could not be reached is skipped: long enough to spare every file of
-/// a dataset the same wait, short enough to notice a restart.
+/// Time for which a server that could not be reached is skipped: long enough that not every file of
+/// a dataset waits for it, short enough to notice a restart.
 const FAIL_TIMEOUT: Duration = Duration::from_secs(60);
 /// Broken connections in a row after which a server counts as down.
 const MAX_FAILS: u32 = 3;

@@ -19,13 +19,14 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-/// Ratio of speeds from which on a faster replica is asked for the bytes that a slower one sends.
+/// Ratio of speeds from which on a faster replica gets a request for the bytes that a slower one
+/// sends.
 const MUCH_FASTER: f64 = 4.0;
-/// Silence after which a request of a bulk job is given up and its rest goes elsewhere, which costs
-/// a connection and no byte twice.
+/// Silence after which a request of a bulk job is aborted and its rest goes elsewhere, which costs
+/// a connection but repeats no byte.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(3);
 
-/// Sink of one request for the parts from all replicas; hands on no byte twice.
+/// Sink of one request for the parts from all replicas; delivers no byte twice.
 #[derive(Clone)]
 pub(super) struct DedupSink(Arc<Mutex<DedupState>>);
 
@@ -47,7 +48,7 @@ impl DedupSink {
         lock(&self.0)
     }
 
-    /// A sink for the parts that `running` brings from the replica of this number.
+    /// A sink for the parts that `running` receives from the replica of this number.
     fn sink(&self, replica: usize, running: &Arc<Running>) -> PartSink {
         let dedup = self.clone();
         let running = Arc::clone(running);
@@ -62,7 +63,7 @@ impl DedupSink {
     }
 
     /// The part of a request that has not arrived; the whole of one with a tail, since only the
-    /// response tells where the tail lies.
+    /// response states where the tail lies.
     fn rest(&self, request: &Request) -> Request {
         if request.tail > 0 {
             return request.clone();
@@ -75,7 +76,7 @@ impl DedupSink {
 impl DedupState {
     fn accept(&mut self, part: Part, replica: usize) {
         let whole = part.offset..part.offset.saturating_add(part.bytes.len() as u64);
-        // Nearly always in order and without overlap: then nothing is to be cut.
+        // Nearly always in order and without overlap: then nothing has to be removed.
         let fresh = match self.received.last_mut() {
             None => vec![whole],
             Some(last) if last.end == whole.start => {
@@ -109,15 +110,15 @@ impl DedupState {
     }
 }
 
-/// The error of a replica that brings nothing.
+/// The error of a replica that sends nothing.
 fn silent(replica: &ActiveReplica, silence: Duration) -> Error {
     let what = format!("{}: no bytes for {} s", replica.name(), silence.as_secs());
     Error::new(ErrorKind::Timeout, what).with_failure(Failure::Interrupted(Delivery::Sent))
 }
 
 impl Replicas {
-    /// Sends a request to `first`, and to others while those are silent: the first to bring
-    /// everything wins. Adds all of them to `tried`; returns the errors of all of them.
+    /// Sends a request to `first`, and to others while those are silent: the first to complete it
+    /// wins. Adds all of them to `tried`; returns the errors of all of them.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub(super) async fn attempt(
         &self,
@@ -137,7 +138,7 @@ impl Replicas {
             match select(running.next(), self.clock().sleep(timeout)).await {
                 Either::Left((Some((replica, Ok(response))), _)) => {
                     if is_silent && !Arc::ptr_eq(&replica, first) {
-                        // The next requests need not wait for it as long.
+                        // Later requests need not wait for it as long.
                         self.record_failure(first, &silent(first, silence));
                     }
                     return Ok(self.settle(&replica, response));
@@ -243,7 +244,7 @@ impl Replicas {
     ) -> Result<ResponseMeta> {
         let size = self.state().size;
         if request.ranges.is_empty() && request.tail == 0 {
-            // All of it arrived before the replica that sent it failed.
+            // All bytes arrived before the replica that sent them failed.
             return Ok(ResponseMeta { size, ..ResponseMeta::default() });
         }
         let request_version = request.version.clone();
@@ -256,7 +257,7 @@ impl Replicas {
         let is_first = Arc::ptr_eq(replica, &self.first);
         let at_senders = self.size_of_senders(replica, request.size.is_some())?;
         let size = request.size.or(size).or(at_senders);
-        // A size that is not told is not the same size.
+        // An unknown size does not count as the same size.
         let needs_size = !is_first && size.is_some();
         let sink = || -> PartSink {
             let mut sink = dedup.sink(replica.number, running);
@@ -271,8 +272,8 @@ impl Replicas {
                 if here.size().is_none() {
                     sender.sent_unsized.store(true, Ordering::Relaxed);
                 }
-                // Before the first byte is handed on, as by a source that is one server. What is at
-                // odds with it comes to light with the whole response, which is bound as well.
+                // Before the first byte is delivered, as by a source that is one server. A
+                // contradiction shows with the complete response, which is bound as well.
                 if !std::mem::replace(&mut is_bound, true) {
                     let validator = here.validator().filter(|_| is_first);
                     drop(asked.bind(&sender.name(), here.size(), validator));
@@ -307,7 +308,7 @@ impl Replicas {
     }
 
     /// The size of the file at another replica that has sent bytes of it. Fails if one has sent
-    /// some before it told the size: nothing shows that this one has the same. The size of the
+    /// some before it stated the size: nothing shows that this one has the same. The size of the
     /// first one may be that of the request (`is_sized`).
     fn size_of_senders(&self, replica: &ActiveReplica, is_sized: bool) -> Result<Option<u64>> {
         let mut size = None;
@@ -329,8 +330,8 @@ impl Replicas {
     }
 
     /// Compares checksums before a replica other than the first is used, where both are known. A
-    /// bulk job compares the bytes themselves: its replicas need not wait for their servers to read
-    /// the file once for its checksum.
+    /// bulk job compares the bytes themselves: its replicas need not wait until their servers have
+    /// read the whole file for its checksum.
     async fn same_file(&self, replica: &Arc<ActiveReplica>) -> Result<()> {
         if self.is_bulk() {
             return Ok(());
@@ -342,7 +343,8 @@ impl Replicas {
         if Arc::ptr_eq(replica, &self.first) || replica.compared.load(Ordering::Relaxed) {
             return Ok(());
         }
-        // A server that fails at this may still serve the file; the sizes are compared in any case.
+        // A server that fails to compute it may still serve the file; the sizes are compared in any
+        // case.
         let reported = digest.checksum(expected.algorithm()).await.ok().flatten();
         let was_told = reported.is_some();
         match reported.filter(|reported| *reported != expected) {
@@ -363,7 +365,8 @@ impl Replicas {
         match classify(error) {
             FailureScope::Request | FailureScope::Staging => {}
             FailureScope::File => {
-                // A single replica stays: the error says all, and the next read may try again.
+                // A single replica is not excluded: the error states the reason, and the next read
+                // may try again.
                 if self.state().replicas.len() > 1 {
                     replica.exclude(error.clone());
                     self.note(format!("replica excluded: {error}"));

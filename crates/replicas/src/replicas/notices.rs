@@ -1,4 +1,4 @@
-//! Notices for the user: which replicas are left out, and which are taken for the same file.
+//! Notices for the user: which replicas are excluded, and which are assumed to be the same file.
 
 use super::Replicas;
 
@@ -9,7 +9,7 @@ impl Replicas {
     /// The replicas of which only the sizes were compared, if bytes came from several.
     pub(super) fn assumption(&self) -> Option<String> {
         let state = self.state();
-        // The bytes are compared with the checksum, or each block is.
+        // All bytes, or each block, are compared with a checksum.
         let is_verified = state.checksum.is_some() || !state.stated.is_empty();
         if state.pieces.is_some() || (is_verified && state.origins.is_some()) {
             return None;

@@ -1,8 +1,8 @@
-//! The rate at which a replica brings bytes, with all its requests together.
+//! The rate at which a replica sends bytes, over all its requests together.
 //!
-//! The rate is that of windows of time in which requests were in flight, each new one blended with
-//! those before. A window that brings nothing lowers the rate while it lasts, so that a replica
-//! that hangs gets no more requests long before one of them fails.
+//! The rate is a moving average over windows of time in which requests were in flight. A window
+//! without bytes lowers the rate while it lasts, so that a replica that hangs gets no more requests
+//! long before one of them fails.
 
 use hither_core::sync::lock;
 use std::sync::Mutex;
@@ -61,21 +61,21 @@ impl RateMeter {
         }
     }
 
-    /// Counts `bytes` that were asked for and will not arrive.
+    /// Counts `bytes` that were requested and will not arrive.
     pub(super) fn gave_up(&self, bytes: u64) {
         let less = |before: u64| Some(before.saturating_sub(bytes));
         let _always = self.outstanding.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
-    /// Bytes that were asked for and have not arrived.
+    /// Bytes that were requested and have not arrived.
     pub(super) fn outstanding_bytes(&self) -> u64 {
         self.outstanding.load(Ordering::Relaxed)
     }
 
-    /// Bytes in a second; none before the first window has ended.
+    /// Bytes per second; none before the first window has ended.
     pub(super) fn rate(&self, now: Duration) -> Option<f64> {
         let window = lock(&self.window);
-        // Time without a request says nothing.
+        // Time without a request does not count.
         if self.outstanding_bytes() == 0 { window.rate } else { window.rate_at(now) }
     }
 }

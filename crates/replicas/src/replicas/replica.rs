@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Asks a server for the checksum of its file; none if it cannot tell.
+/// Requests the checksum of a file from its server; none if the server states none.
 pub trait ChecksumQuery: Send + Sync + fmt::Debug {
     /// One round trip.
     fn checksum(&self, algorithm: Algorithm) -> BoxFuture<'_, Result<Option<Checksum>>>;
@@ -30,7 +30,7 @@ pub struct Replica {
     pub digest: Option<Arc<dyn ChecksumQuery>>,
 }
 
-/// Factor on the wait of a replica that takes no more requests at the moment.
+/// Factor on the wait of a replica that accepts no more requests at present.
 const FULL: f64 = 1e3;
 
 /// A replica in use.
@@ -41,17 +41,17 @@ pub(super) struct ActiveReplica {
     replica: Replica,
     /// Requests in flight.
     running: AtomicUsize,
-    /// Bytes asked for that have not arrived, and the rate at which they do.
+    /// Bytes requested that have not arrived, and the rate at which they arrive.
     pub(super) meter: RateMeter,
     bytes: AtomicU64,
     failures: AtomicU64,
     /// The error for which it was excluded.
     excluded: Mutex<Option<Error>>,
-    /// Bytes were handed on before the server had told the size of its file.
+    /// Bytes were delivered before the server had stated the size of its file.
     pub(super) sent_unsized: AtomicBool,
     /// The checksum was compared, or cannot be compared.
     pub(super) compared: AtomicBool,
-    /// It is that of the catalogue.
+    /// The checksum is that of the catalogue.
     pub(super) is_equal: AtomicBool,
     version: Mutex<VersionBinding>,
     /// Bytes per second of its requests, smoothed.
@@ -117,8 +117,8 @@ impl ActiveReplica {
     pub(super) fn wait(&self, usual: f64) -> f64 {
         let ahead = self.running.load(Ordering::Relaxed) + 1;
         let most = self.source().max_requests().max(1);
-        // Up to there a request waits for nobody; the number under way still tells who is less
-        // busy.
+        // Up to the maximum no request waits for another; the number in flight still shows which
+        // replica is less busy.
         let queue = if ahead > most { FULL } else { 1.0 };
         queue * ahead as f64 / self.speed().unwrap_or(usual).max(1.0)
     }
@@ -133,7 +133,7 @@ impl ActiveReplica {
         self.meter.arrived(bytes, self.source().clock().now());
     }
 
-    /// The time that `bytes` more would take to arrive after those that were asked for, in seconds;
+    /// The time that `bytes` more would take to arrive after those already requested, in seconds;
     /// `usual` is the rate where none is known.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub(super) fn time_to_bring(&self, bytes: u64, usual: f64) -> f64 {
@@ -142,7 +142,7 @@ impl ActiveReplica {
         queue * ahead as f64 / self.rate().unwrap_or(usual).max(1.0)
     }
 
-    /// Bytes that it brings in a second, with all requests together.
+    /// Bytes per second that it sends, over all requests together.
     pub(super) fn rate(&self) -> Option<f64> {
         self.meter.rate(self.source().clock().now())
     }
@@ -151,7 +151,7 @@ impl ActiveReplica {
         self.failures.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Records that a request brought `bytes` in `took`.
+    /// Records that a request received `bytes` in `took`.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub(super) fn took(&self, bytes: u64, took: Duration) {
         const NEW_SHARE: f64 = 0.3;

@@ -10,9 +10,9 @@ const BULK_BYTES: u64 = 64 << 20;
 /// Replicas to choose from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Among {
-    /// Healthy ones, and if none is left those whose server counts as down: it may be up again.
+    /// Healthy ones, or if none is left those whose server counts as down: it may be up again.
     All,
-    /// Only those at another server than what was tried, if it is healthy.
+    /// Only those at another server than the tried ones, if it is healthy.
     Elsewhere,
 }
 
@@ -46,7 +46,7 @@ impl Replicas {
             return usable().next().filter(|_| among == Among::All).cloned();
         };
         if state.origins.is_some() {
-            // Those that have not been measured may be as fast as the fastest.
+            // Unmeasured replicas may be as fast as the fastest.
             let usual = healthy().filter_map(|replica| replica.rate()).fold(1.0, f64::max);
             let time = |replica: &Arc<ActiveReplica>| replica.time_to_bring(bytes, usual);
             return healthy().min_by(|a, b| time(a).total_cmp(&time(b))).cloned();
@@ -61,7 +61,7 @@ impl Replicas {
         healthy().filter(elsewhere).min_by(|a, b| a.wait(usual).total_cmp(&b.wait(usual))).cloned()
     }
 
-    /// The first usable replica, whose limits and link stand for all.
+    /// The first usable replica, whose limits and link represent all.
     pub(super) fn leader(&self) -> Arc<ActiveReplica> {
         let state = self.state();
         let usable = |replica: &&Arc<ActiveReplica>| {
