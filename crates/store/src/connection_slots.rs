@@ -1,9 +1,9 @@
 //! Connection slots: the connections of all processes of a user to one server, counted together.
 //!
 //! A connection holds a lock on one of a fixed number of empty files. The kernel releases the lock
-//! when the process ends, however it ends, so nothing has to be cleaned up and no count stays
-//! wrong. A process that finds all files locked gets no further connection, but every process may
-//! have one: a limit that is reached slows jobs down and never stops them.
+//! when the process ends, however it ends, so no cleanup is needed and no count stays wrong. A
+//! process that finds all files locked gets no further connection, but every process may have one:
+//! reaching the limit slows jobs down and never stops them.
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, flock};

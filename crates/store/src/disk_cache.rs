@@ -15,9 +15,10 @@
 //! process; readers need none. Nothing is synced: after a crash of the machine, checksums show what
 //! did not reach the disk.
 //!
-//! **Bounds.** The logs together keep the limit of [`DiskCache::open`] as the store keeps its own:
-//! the least recently used log is evicted as a whole (`private_dir.rs`). One log may take half of
-//! the limit. A process that has an evicted log open still reads it, and no longer appends to it.
+//! **Bounds.** The logs together keep within the limit of [`DiskCache::open`], as the store keeps
+//! within its own: the least recently used log is evicted as a whole (`private_dir.rs`). One log
+//! may use half of the limit. A process that has an evicted log open still reads it, and no longer
+//! appends to it.
 
 use crate::metadata::MetadataKey;
 use crate::private_dir::PrivateDir;
@@ -157,7 +158,7 @@ fn begin(log: &OwnedFd, text: &[u8]) -> Option<u64> {
 }
 
 impl DiskCacheFile {
-    /// Returns what is cached of `ranges`, in pieces within them, ascending in each, all of them
+    /// Returns the cached parts of `ranges`, in pieces within them, ascending in each, all of them
     /// verified.
     #[must_use]
     pub fn read(&self, ranges: &[Range<u64>]) -> Vec<(u64, Bytes)> {
@@ -233,8 +234,7 @@ impl DiskCacheFile {
     fn walk(&self, state: &mut State) {
         let Some(length) = self.length() else { return };
         if length < state.walked {
-            // Another process found the log damaged and started it anew: forget what was seen in
-            // it.
+            // Another process found the log damaged and restarted it: forget the known records.
             state.records.clear();
             state.walked = u64::MAX;
             return;
@@ -306,8 +306,8 @@ impl State {
 struct Lock<'a>(&'a OwnedFd);
 
 impl<'a> Lock<'a> {
-    /// Takes the lock; `None` if another process holds it. The bytes are then cached another time,
-    /// or by that process.
+    /// Takes the lock; `None` if another process holds it. The bytes are then cached later, or by
+    /// that process.
     fn take(log: &'a OwnedFd) -> Option<Self> {
         flock(log, FlockOperation::NonBlockingLockExclusive).ok()?;
         Some(Self(log))

@@ -1,10 +1,9 @@
 //! The stored record of a server, and how two of them merge.
 //!
-//! Several processes learn about one server at the same time. The last writer wins, except for what
-//! the others' knowledge cannot contradict: a lower round-trip time, a higher bandwidth, a property
-//! that the last one never tested. To keep those from living without end, a record older than its
-//! time to live is replaced instead of merged: a notebook that changes networks gets correct
-//! figures in the end.
+//! Several processes learn about one server at the same time. The last writer wins, except for
+//! values that its own do not contradict: a lower round-trip time, a higher bandwidth, a property
+//! that it never tested. So that those expire, a record older than its time to live is replaced
+//! instead of merged: a notebook that changes networks eventually gets correct figures.
 
 use hither_core::{Endpoint, RangeSupport};
 use serde::{Deserialize, Serialize};
@@ -12,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// The stored value of one server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct EndpointRecord {
-    /// When the oldest part of it was learned, in microseconds since 1970.
+    /// The time when its oldest part was learned, in microseconds since 1970.
     pub(crate) since: u64,
     pub(crate) endpoint: Endpoint,
 }

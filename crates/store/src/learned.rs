@@ -36,7 +36,7 @@ impl LearnedTree {
             && self.sets.iter().all(LearnedSet::is_plausible)
     }
 
-    /// Puts a set first, in place of a similar one. The least recently used sets go.
+    /// Puts a set first, in place of a similar one. The least recently used sets are dropped.
     pub fn put(&mut self, set: LearnedSet) {
         self.sets.retain(|known| !known.is_like(&set));
         self.sets.insert(0, set);

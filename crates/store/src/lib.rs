@@ -2,8 +2,8 @@
 //! files, learned sets of branches, tuned settings of copies, and cached ranges.
 //!
 //! A [`Store`] is a directory that several processes share without locks. It is a cache in the
-//! strict sense: every value may be gone at any time, nothing in it is trusted, and no failure of
-//! it stops a job.
+//! strict sense: every value may be evicted at any time, no value is trusted, and no failure of the
+//! store stops a job.
 //!
 //! ```
 //! use hither_store::{FileMetadata, MetadataKey, Store, StoreConfig};

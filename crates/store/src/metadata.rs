@@ -1,4 +1,4 @@
-//! File metadata: the parts of a file that say where everything else is, kept under the URL and the
+//! File metadata: the parts of a file that locate everything else, kept under the URL and the
 //! identity that read them.
 
 use crate::record::Record;
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::time::SystemTime;
 
-/// The longest validator that is kept, in bytes; longer ones are no entity tags.
+/// The longest validator that is kept, in bytes; longer ones are not entity tags.
 const MAX_VALIDATOR_BYTES: usize = 1024;
 
 /// The key of a file's metadata.
@@ -14,8 +14,8 @@ const MAX_VALIDATOR_BYTES: usize = 1024;
 pub struct MetadataKey {
     /// The URL without secrets: no user info, and no token in its query.
     pub url: String,
-    /// The identity that may see it: empty for public data, else a name of the credentials, which
-    /// is no secret. What one identity fetched is not given to another.
+    /// The identity that may see it: empty for public data, else a name of the credentials that is
+    /// not secret. Data fetched by one identity is not given to another.
     pub identity: String,
 }
 
@@ -36,7 +36,7 @@ pub struct FileMetadata {
     pub validator: Option<String>,
     /// Offsets in the file, with the bytes there.
     pub pieces: Vec<(u64, Bytes)>,
-    /// When it was learned. Set on reading; a written record gets the `now` of
+    /// The time when it was learned. Set on reading; a written record gets the `now` of
     /// [`Store::put_metadata`](crate::Store::put_metadata).
     pub learned: SystemTime,
 }
@@ -57,7 +57,7 @@ impl FileMetadata {
         self.pieces.iter().map(|(_, bytes)| bytes.len() as u64).sum()
     }
 
-    /// Encodes the record; `None` where reading would refuse it.
+    /// Encodes the record; `None` if reading would refuse it.
     pub(crate) fn record(&self) -> Option<Vec<u8>> {
         let pieces = self
             .pieces

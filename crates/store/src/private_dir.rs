@@ -5,9 +5,9 @@
 //! after a crash of the machine a file may be torn, which its checksum shows.
 //!
 //! **Ownership.** Opening refuses a directory that belongs to another user, that others can write
-//! to, or that is a symbolic link: in a shared place such as `/tmp` another user could have put it
-//! there, to read from it or to have files written where the link points. All later accesses are
-//! relative to the directory that was opened and checked, and follow no links.
+//! to, or that is a symbolic link: in a shared directory such as `/tmp` another user could have
+//! created it, to read from it or to have files written where the link points. All later accesses
+//! are relative to the directory that was opened and checked, and follow no links.
 //!
 //! **Bounds.** Only regular files within the allowed size are read, and never more bytes than were
 //! checked. When the directory exceeds its bytes or files, the least recently used files are
@@ -33,9 +33,9 @@ pub(crate) const MAX_FILES: usize = 4096;
 const MAX_FILE_BYTES: u64 = 256 * 1024 * 1024;
 /// The prefix of files that are being written.
 const TEMPORARY: &str = "temporary-";
-/// The age at which a temporary file belongs to a process that died.
+/// The age at which a temporary file is assumed to belong to a process that died.
 const STALE: Duration = Duration::from_secs(3600);
-/// The time within which a second use is not noted again.
+/// The time within which a second use is not recorded.
 const NOTED: Duration = Duration::from_secs(60);
 
 /// The private directory, checked and open.
@@ -74,7 +74,7 @@ impl PrivateDir {
         // A slash at the end would follow a link.
         let path = path.components().as_path();
         if let Some(parent) = path.parent() {
-            // If this fails, opening fails too and says why.
+            // If this fails, opening fails too, with the reason.
             let _ = std::fs::create_dir_all(parent);
         }
         match mkdirat(rustix::fs::CWD, path, Mode::RWXU) {
@@ -106,10 +106,10 @@ impl PrivateDir {
         Ok(Self { directory, prefixes, max_bytes, until_listed, serial })
     }
 
-    /// Reads the whole file `name` and notes its use; `None` if it does not exist or is not fit to
-    /// be read.
+    /// Reads the whole file `name` and records its use; `None` if it does not exist or may not be
+    /// read.
     pub(crate) fn read(&self, name: &str, now: SystemTime) -> Option<Bytes> {
-        // NONBLOCK: opening a pipe that somebody left here must not hang.
+        // NONBLOCK: opening a pipe in this directory must not hang.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = openat(&self.directory, name, flags, Mode::empty()).ok()?;
         let status = fstat(&file).ok()?;
@@ -127,7 +127,7 @@ impl PrivateDir {
         Some(Bytes::from(content))
     }
 
-    /// Notes the use of a file.
+    /// Records the use of a file.
     pub(crate) fn note_use(&self, file: impl rustix::fd::AsFd, now: SystemTime) {
         let noted = fstat(&file).map(|status| modified(&status));
         if noted.is_ok_and(|noted| now.duration_since(noted).is_ok_and(|since| since > NOTED)) {
@@ -172,7 +172,7 @@ impl PrivateDir {
     fn create_temporary(&self) -> Option<(String, OwnedFd)> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let process = std::process::id();
-        // Another store of this process, or a process with the same id on another machine, may have
+        // Another store of this process, or a process with the same id on another machine, may use
         // the name.
         (0..64).find_map(|_| {
             let serial = self.serial.fetch_add(1, Ordering::Relaxed);
@@ -263,7 +263,7 @@ impl PrivateDir {
     }
 }
 
-/// Returns the time of the last change; 1970 if it is not known.
+/// Returns the time of the last change; 1970 if unknown.
 fn modified(status: &rustix::fs::Stat) -> SystemTime {
     let seconds = Duration::from_secs(u64::try_from(status.st_mtime).unwrap_or_default());
     let fraction = Duration::from_nanos(status.st_mtime_nsec);

@@ -11,8 +11,8 @@
 //! 40  checksum u64          XXH64 of all bytes before and after it
 //! 48  key, record (JSON), payload (raw bytes)
 //! ```
-//! Integers are little-endian. The file has exactly the length that its header says. Its name is a
-//! hash of the key; the key itself is inside and is compared, so that a collision is a miss. The
+//! Integers are little-endian. The file has exactly the length that its header states. Its name is
+//! a hash of the key; the key itself is inside and is compared, so that a collision is a miss. The
 //! checksum protects against torn writes and failing disks, not against forgery: only the same user
 //! can write into the folder.
 

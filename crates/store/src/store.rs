@@ -1,4 +1,4 @@
-//! The store: what is kept, and for how long.
+//! The store: the kinds of values, and their times to live.
 
 use crate::connection_slots::{self, ConnectionSlot};
 use crate::endpoint::{EndpointRecord, merged};
@@ -19,11 +19,11 @@ pub struct StoreConfig {
     /// time may exceed it by a sixteenth.
     pub max_bytes: u64,
     /// Time for which a server's record is used after its last confirmation; default 7 days. With 0
-    /// it is forgotten at once.
+    /// it is never used.
     pub endpoint_ttl: Duration,
     /// Time for which the metadata of a file is used after it was read; default 30 days. It limits
-    /// clutter and is no guard against changed files: that is the validator, sent with every
-    /// request for data.
+    /// clutter and does not detect changed files: the validator, sent with every request for data,
+    /// does.
     pub metadata_ttl: Duration,
     /// Time for which a learned set is used after its last use; default 90 days.
     pub learned_ttl: Duration,
@@ -54,8 +54,8 @@ const MAX_SETTING: usize = 1 << 16;
 /// A directory of remembered values, shared by processes. Cheap to open; reads and writes are
 /// blocking file I/O.
 ///
-/// Callers hand in the time. Only [`Store::open`] fails: what cannot be read is unknown, what
-/// cannot be written is not remembered.
+/// Callers pass the time. Only [`Store::open`] fails: a value that cannot be read counts as
+/// unknown, and a value that cannot be written is not stored.
 #[derive(Debug)]
 pub struct Store {
     folder: PrivateDir,
@@ -68,8 +68,8 @@ impl Store {
     ///
     /// # Errors
     /// [`Local`](hither_core::ErrorKind::Local): the directory cannot be created or opened, belongs
-    /// to another user, is writable by others, or is a symbolic link. A job then goes on without a
-    /// store.
+    /// to another user, is writable by others, or is a symbolic link. A job then continues without
+    /// a store.
     pub fn open(directory: &Path, config: StoreConfig) -> Result<Self> {
         const PREFIXES: &[&str] = &[
             RecordKind::Endpoint.prefix(),
@@ -81,16 +81,15 @@ impl Store {
         Ok(Self { folder: PrivateDir::open(directory, PREFIXES, config.max_bytes)?, config })
     }
 
-    /// Returns what is known of the server `key` (scheme, host and port), with every figure clamped
-    /// to its possible range.
+    /// Returns the record of the server `key` (scheme, host and port), with every figure clamped to
+    /// its possible range.
     #[must_use]
     pub fn endpoint(&self, key: &str, now: SystemTime) -> Option<Endpoint> {
         self.endpoint_record(key, now).map(|record| record.endpoint.clamped())
     }
 
-    /// Remembers what was learned of the server `key`, merged with what other processes learned
-    /// meanwhile: the smallest round-trip time and the highest bandwidth stay, otherwise the last
-    /// value counts.
+    /// Stores the record of the server `key`, merged with that of other processes: the smallest
+    /// round-trip time and the highest bandwidth are kept, otherwise the last value counts.
     pub fn put_endpoint(&self, key: &str, endpoint: &Endpoint, now: SystemTime) {
         let since = micros(now);
         let record = match self.endpoint_record(key, now) {
@@ -104,7 +103,7 @@ impl Store {
         }
     }
 
-    /// Returns what is known of a file; its pieces are slices of one buffer.
+    /// Returns the metadata of a file; its pieces are slices of one buffer.
     #[must_use]
     pub fn metadata(&self, key: &MetadataKey, now: SystemTime) -> Option<FileMetadata> {
         let ttl = self.config.metadata_ttl;
@@ -112,8 +111,8 @@ impl Store {
         FileMetadata::of(&entry, UNIX_EPOCH.checked_add(Duration::from_micros(entry.learned))?)
     }
 
-    /// Remembers the metadata of a file, in place of the old. Pieces outside of the file, and
-    /// validators that cannot be sent, are not remembered.
+    /// Stores the metadata of a file, in place of the old. Pieces outside of the file, and
+    /// validators that cannot be sent, are not stored.
     pub fn put_metadata(&self, key: &MetadataKey, metadata: &FileMetadata, now: SystemTime) {
         let Some(record) = metadata.record() else {
             return;
@@ -122,7 +121,7 @@ impl Store {
         self.write(RecordKind::Metadata, key.text().as_bytes(), &record, &pieces, now);
     }
 
-    /// Forgets a file: it has changed.
+    /// Removes the metadata of a file that has changed.
     pub fn remove_metadata(&self, key: &MetadataKey) {
         self.folder.remove(&RecordKind::Metadata.file_name(key.text().as_bytes()));
     }
@@ -135,7 +134,7 @@ impl Store {
         LearnedTree::of(&entry, schema)
     }
 
-    /// Remembers a set of the tree `tree` of this schema, beside the others.
+    /// Stores a set of the tree `tree` of this schema, in addition to the others.
     pub fn put_learned(&self, schema: &str, tree: &str, set: LearnedSet, now: SystemTime) {
         let known = self.learned(schema, now);
         let mut known = known.unwrap_or_else(|| LearnedTree {
@@ -148,7 +147,7 @@ impl Store {
     }
 
     /// Adds the sets of `tree` to those of its schema, as if they had been learned here. Returns
-    /// false, and adds nothing, if they could not have been.
+    /// false, and adds nothing, if they are not plausible.
     pub fn import_learned(&self, tree: &LearnedTree, now: SystemTime) -> bool {
         if !tree.is_plausible() {
             return false;
@@ -175,7 +174,7 @@ impl Store {
         (1..=MAX_SETTING).contains(&setting).then_some(setting)
     }
 
-    /// Remembers the setting that a copy under `key` settled on, in place of the old.
+    /// Stores the setting that a copy under `key` settled on, in place of the old.
     pub fn put_tuning(&self, key: &str, setting: usize, now: SystemTime) {
         if let (1..=MAX_SETTING, Ok(record)) = (setting, serde_json::to_vec(&setting)) {
             self.write(RecordKind::Tuning, key.as_bytes(), &record, &[], now);
@@ -188,7 +187,7 @@ impl Store {
     pub fn claim_slot(&self, key: &str, most: usize) -> SlotClaim {
         for nth in 0..most {
             let Some(file) = self.folder.lockable(&connection_slots::file_name(key, nth)) else {
-                // Slots cannot be counted in this store: the limit does not hold.
+                // Slots cannot be counted in this store: the limit is not enforced.
                 return SlotClaim::Granted(Box::new(()));
             };
             if let Some(held) = ConnectionSlot::take(file) {
@@ -198,7 +197,7 @@ impl Store {
         SlotClaim::Full
     }
 
-    /// Forgets everything.
+    /// Removes all values.
     pub fn clear(&self) {
         self.folder.clear();
     }
@@ -240,7 +239,7 @@ fn micros(time: SystemTime) -> u64 {
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Returns true if what was learned at `learned` microseconds since 1970 may still be used.
+/// Returns true if a value learned at `learned` microseconds since 1970 may still be used.
 fn is_fresh(learned: u64, ttl: Duration, now: SystemTime) -> bool {
     let learned = Duration::from_micros(learned);
     let now = Duration::from_micros(micros(now));
