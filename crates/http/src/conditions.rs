@@ -8,9 +8,9 @@ use http::header::IF_UNMODIFIED_SINCE;
 use http::header::{HeaderMap, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The field of a DELETE, with any value, that removes no directory with something in it. Without
-/// it the contents are removed, too (RFC 4918), also those that no listing shows: parts of uploads.
-/// Only hither's server knows it.
+/// The field of a DELETE, with any value, that must not remove a directory that is not empty.
+/// Without it the contents are removed, too (RFC 4918), including those that no listing shows:
+/// parts of uploads. Only hither's server supports it.
 pub const IF_EMPTY: HeaderName = HeaderName::from_static("hither-if-empty");
 
 /// The validators of the current version of a file.

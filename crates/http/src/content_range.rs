@@ -7,7 +7,7 @@ use std::ops::Range;
 /// A parsed `Content-Range`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ContentRange {
-    /// `bytes a-b/size`, or `bytes a-b/*` if the server does not know the size.
+    /// `bytes a-b/size`, or `bytes a-b/*` if the size is unknown to the server.
     Satisfied {
         /// The bytes that follow, end exclusive; never empty, never beyond `total`.
         range: Range<u64>,

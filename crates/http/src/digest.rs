@@ -3,14 +3,14 @@
 //!
 //! All cover the whole file, also in a response with a part of it, except `Content-MD5` and
 //! `Content-Digest` (RFC 9530), which cover the body. Of these a client reads only the first, a
-//! server both ([`announced`]). An entity tag that looks like an MD5 is not one: object stores form
-//! it from the MD5s of pieces.
+//! server both ([`announced`]). An entity tag that looks like an MD5 is not one: object stores
+//! compute it from the MD5s of pieces.
 //!
 //! `Digest` has hexadecimal values for 32-bit checksums, of which some servers drop leading zeros
 //! (xrootd issue 1483), and base64 for the others, where some servers write hexadecimal. The length
-//! tells which one it is. In `Repr-Digest` all values are byte sequences in base64 between colons.
-//! In a response, values that cannot be parsed are skipped: a checksum is optional, and there may
-//! be others. In a request, a field that cannot be verified is an error: the client relies on it.
+//! distinguishes them. In `Repr-Digest` all values are byte sequences in base64 between colons. In
+//! a response, values that cannot be parsed are skipped: a checksum is optional, and there may be
+//! others. In a request, a field that cannot be verified is an error: the client relies on it.
 
 use crate::field::{self, list_items};
 use crate::text::trim;
@@ -120,7 +120,7 @@ pub fn to_repr_field(sum: &Checksum) -> String {
 pub fn digests(status: StatusCode, headers: &HeaderMap) -> Vec<Checksum> {
     let new = headers.get_all(REPR_DIGEST).into_iter().flat_map(|value| members(value, true));
     let old = headers.get_all(DIGEST).into_iter().flat_map(|value| members(value, false));
-    // This checksum is of the body, which is the file only if it is complete and unencoded.
+    // This checksum covers the body, which is the file only if it is complete and unencoded.
     let whole = status == StatusCode::OK && !headers.contains_key(header::CONTENT_ENCODING);
     let md5 = headers.get(CONTENT_MD5).filter(|_| whole).and_then(|value| value.to_str().ok());
     let md5 = md5.and_then(|value| from_text(Algorithm::Md5, value.trim()));
@@ -179,7 +179,7 @@ pub enum UnverifiableDigest {
 }
 
 /// The digests in a field of a request (`Content-Digest`, `Repr-Digest`, `Digest`, `Content-MD5`),
-/// for a server that verifies the algorithms `known`. Members with other algorithms are left out.
+/// for a server that verifies the algorithms `known`. Members with other algorithms are skipped.
 ///
 /// ```
 /// use hither_checksum::Algorithm::*;
@@ -192,7 +192,7 @@ pub enum UnverifiableDigest {
 /// ```
 ///
 /// # Errors
-/// The field is there, and has no such member or an invalid value.
+/// The field is present, and has no such member or an invalid value.
 pub fn announced(
     headers: &HeaderMap,
     field: &HeaderName,
@@ -281,7 +281,7 @@ pub fn wanted_repr(headers: &HeaderMap) -> Vec<Algorithm> {
     })
 }
 
-/// A weight that is not a number counts as "not this one".
+/// A weight that is not a number counts as 0, which excludes the algorithm.
 fn number(text: &[u8]) -> f64 {
     let number = std::str::from_utf8(trim(text)).ok().and_then(|text| text.parse().ok());
     number.filter(|number: &f64| number.is_finite()).unwrap_or_default()
@@ -307,7 +307,7 @@ fn wanted_by(
     found.into_iter().map(|(algorithm, _)| algorithm).collect()
 }
 
-/// Weights fall from 10; 0 would mean "not this one".
+/// Weights fall from 10; 0 would exclude the algorithm.
 fn weighted(
     algorithms: &[Algorithm],
     name: impl Fn(Algorithm) -> &'static str,

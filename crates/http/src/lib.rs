@@ -1,12 +1,12 @@
 //! HTTP codecs for reading many ranges of a file, for clients and servers. Sans-I/O.
 //!
-//! One request for many ranges can be answered in many ways: one part or several, merged,
-//! reordered, the whole file, an error. This crate writes the request, names the form of the
-//! response, and reads its body as it arrives. It opens no connection and knows no clock: message
-//! framing (chunked bodies, lengths, keep-alive) belongs to an HTTP library such as hyper.
+//! A response to a request for many ranges has many forms: one part or several, merged, reordered,
+//! the whole file, an error. This crate writes the request, names the form of the response, and
+//! reads its body as it arrives. It opens no connection and uses no clock: message framing (chunked
+//! bodies, lengths, keep-alive) belongs to an HTTP library such as hyper.
 //!
 //! For clients:
-//! - [`range_header`]: writes a `Range` field, and knows the exact length of its text;
+//! - [`range_header`]: writes a `Range` field, and computes the exact length of its text;
 //! - [`range_response`]: classifies a response by status and header fields ([`classify`]), and
 //!   collects the fields worth remembering ([`ResponseHead`]);
 //! - [`multipart`]: reads a body of type `multipart/byteranges` as bytes at offsets;
@@ -61,7 +61,7 @@
 //!
 //! # Where to start reading
 //!
-//! - what servers answer, and what is learned from it: `src/range_response.rs`,
+//! - forms of responses, and what is learned from them: `src/range_response.rs`,
 //!   `crates/transport/src/http/exchange.rs`, `crates/transport/src/pool/capabilities.rs`.
 
 pub mod conditions;

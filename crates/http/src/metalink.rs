@@ -1,16 +1,17 @@
 //! Metalink: replicas of a file, its size, and its checksums.
 //!
-//! Two forms carry the same facts. A document (RFC 5854, media type `application/metalink4+xml`)
-//! describes one or more files; grid tools still write its predecessor of version 3, which is read
-//! too. Header fields (RFC 6249) describe the requested file: `Link` with `rel=duplicate` names a
-//! replica, with `rel=describedby` a document; checksums come as [digests](crate::digest).
+//! Two forms carry the same information. A document (RFC 5854, media type
+//! `application/metalink4+xml`) describes one or more files; grid tools still write its predecessor
+//! of version 3, which is read too. Header fields (RFC 6249) describe the requested file: `Link`
+//! with `rel=duplicate` names a replica, with `rel=describedby` a document; checksums come as
+//! [digests](crate::digest).
 //!
 //! **Priorities** are those of version 4: 1 is the best, 999,999 the worst and the default.
 //! Preferences of version 3 (0 to 100, 100 the best) are inverted. Replicas are listed best first,
 //! equal ones in the order of the document.
 //!
 //! **URLs** are kept if their scheme can be read from: `http`, `https`, `dav`, `davs`, `root`,
-//! `roots` and `xroot`; others (`ftp`, torrents) are skipped. A document comes from outside: its
+//! `roots` and `xroot`; others (`ftp`, torrents) are skipped. A document is untrusted input: its
 //! length, depth, files and URLs are bounded, and nothing in it is expanded. A file name in it is
 //! only compared; never write to it.
 //!
@@ -79,7 +80,7 @@ pub struct MetalinkFile {
     pub name: String,
     /// The size in bytes.
     pub size: Option<u64>,
-    /// Checksums of the whole file, each algorithm once; unknown algorithms are left out.
+    /// Checksums of the whole file, each algorithm once; unknown algorithms are skipped.
     pub digests: Vec<Checksum>,
     /// There is a checksum of an unknown algorithm.
     pub has_unknown_digest: bool,
@@ -122,7 +123,7 @@ pub enum MetalinkError {
         /// The outermost element, shortened and escaped.
         seen: String,
     },
-    /// A checksum of a file is none of its algorithm, or another one than that before.
+    /// A checksum of a file is invalid for its algorithm, or contradicts an earlier one.
     #[error("the document states no valid {algorithm} of {file:?}, or two different ones")]
     BadDigest {
         /// The algorithm.
@@ -183,7 +184,7 @@ fn scheme(url: &str) -> Option<&str> {
     let (scheme, rest) = url.split_once(':')?;
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
         && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'));
-    // Without the slashes it is a name with a colon, or a URN.
+    // Without the slashes the text is a name with a colon, or a URN.
     (is_scheme && rest.starts_with("//")).then_some(scheme)
 }
 

@@ -5,13 +5,13 @@
 //! is one line of text and a few numbers, whatever the size of the body.
 //!
 //! **The length of a part comes from its `Content-Range`.** The bytes of a part are not searched
-//! for the boundary: it may occur in them (XrdHttp's is always `123456`), and looking at every byte
-//! would cost more than all the rest. In return the delimiter must follow the part directly, after
-//! exactly one line end of the kind that ended the part's fields: with a laxer rule a part that
-//! lacks its last byte would borrow the CR. If it does not, server and client disagree about the
-//! length, no later byte can be trusted, and the body is an error. This also detects a server that
-//! fails in the middle of a response: XrdHttp 5.5 writes a second `HTTP/1.1 500 …` into the body
-//! when more than 1,024 ranges are requested.
+//! for the boundary: it may occur in them (XrdHttp's is always `123456`), and examining every byte
+//! would cost more than all other work. In return the delimiter must follow the part directly,
+//! after exactly one line end of the kind that ended the part's fields: with a laxer rule a part
+//! that lacks its last byte would take the CR for it. If it does not, server and client disagree
+//! about the length, no later byte can be trusted, and the body is an error. This also detects a
+//! server that fails in the middle of a response: XrdHttp 5.5 writes a second `HTTP/1.1 500 …` into
+//! the body when more than 1,024 ranges are requested.
 //!
 //! **Parts may come in any form.** A server may merge ranges, reorder, repeat or omit them (RFC
 //! 9110 section 15.3.7.2). Every part is reported as it is; matching it with the request is the
@@ -75,7 +75,7 @@ pub enum MultipartError {
         /// Its length.
         length: usize,
     },
-    /// The server began another response within the body, because it failed after it had promised
+    /// The server began another response within the body, because it failed after it had announced
     /// the parts.
     #[error("the server aborted its response and wrote \"{seen}\" into it")]
     ServerFailed {
@@ -127,7 +127,7 @@ pub enum MultipartError {
     Truncated {
         /// Number of complete parts.
         complete: u64,
-        /// Bytes of the file that the last part promised and did not bring.
+        /// Bytes of the file that the last part announced and did not contain.
         missing: Option<Range<u64>>,
     },
 }
@@ -176,11 +176,11 @@ pub struct MultipartReader {
     /// `--` and the boundary.
     delimiter: Vec<u8>,
     state: State,
-    /// The line begun in earlier pieces. Invariant: no longer than [`MAX_HEADER_BYTES`].
+    /// The incomplete line from earlier pieces. Invariant: no longer than [`MAX_HEADER_BYTES`].
     line: Vec<u8>,
     /// Bytes of text since the last data.
     header_bytes: usize,
-    /// Parts that arrived whole.
+    /// Parts that arrived completely.
     complete: u64,
 }
 

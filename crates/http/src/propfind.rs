@@ -1,17 +1,17 @@
 //! PROPFIND (RFC 4918 section 9.1): request bodies, and the 207 response.
 //!
 //! The response lists a `response` for every path: an `href`, then properties grouped by their
-//! status (`propstat`), or one status for the path. A property counts only if the status of its
+//! status (`propstat`), or one status for the path. A property is used only if the status of its
 //! group is a success; servers answer 404 for properties that they lack. Prefixes are arbitrary;
-//! only the namespace `DAV:` counts.
+//! only the namespace `DAV:` is used.
 //!
-//! **Paths come from outside.** An `href` is a path or a whole URL, percent-encoded, with or
-//! without a final `/`, with doubled slashes here and there; that of XrdHttp is not encoded. It
-//! must lie below the requested path and, if it names a host, on the requested host; its
-//! components must be names, not `..` and not encoded slashes. An `href` that breaks these rules
-//! is an error: a server that lists other paths than requested cannot be copied from safely.
-//! Scheme and port of an `href` are not compared, because reverse proxies often change both, and
-//! nothing is fetched from an `href`.
+//! **Paths are untrusted input.** An `href` is a path or a whole URL, percent-encoded, with or
+//! without a final `/`, sometimes with doubled slashes; that of XrdHttp is not encoded. It must lie
+//! below the requested path and, if it names a host, on the requested host; its components must be
+//! names, not `..` and not encoded slashes. An `href` that breaks these rules is an error: a server
+//! that lists other paths than requested cannot be copied from safely. Scheme and port of an `href`
+//! are not compared, because reverse proxies often change both, and nothing is fetched from an
+//! `href`.
 //!
 //! ```
 //! use hither_http::propfind::{PropfindLimits, parse};
@@ -72,12 +72,13 @@ pub struct Resource {
     /// The path below the requested one: decoded, components separated by single slashes, none at
     /// the ends. Empty for the requested path itself.
     pub path: String,
-    /// The `href` as it stands. Servers that encode nothing list two names whose paths are one.
+    /// The `href` without changes. Servers that encode nothing may list two names that decode to
+    /// the same path.
     pub href: String,
     /// The path is UTF-8. Otherwise it has replacement characters, and identifies nothing.
     pub is_utf8: bool,
     /// 200, or the server's status for this path or for all its properties: then there are none.
-    /// 507 says that the list is not complete.
+    /// 507 means that the list is not complete.
     pub status: StatusCode,
     /// The path is a collection (a directory).
     pub is_collection: bool,
@@ -85,7 +86,7 @@ pub struct Resource {
     pub size: Option<u64>,
     /// `getlastmodified`.
     pub modified: Option<SystemTime>,
-    /// `getetag`, with its quotes, also `W/` where the server says so.
+    /// `getetag`, with its quotes, and with `W/` if the server sends it.
     pub etag: Option<String>,
 }
 
@@ -176,7 +177,7 @@ pub fn parse(
 }
 
 /// Returns true for a document of XrdHttp (measured: 5.5.3 and 6.2.1), also behind a proxy: no
-/// other server declares these prefixes unless it is asked for such properties. XrdHttp encodes no
+/// other server declares these prefixes unless such properties are requested. XrdHttp encodes no
 /// `href`, so that `a%41` is the name, not `aA`.
 #[must_use]
 pub fn is_of_xrdhttp(body: &[u8]) -> bool {
@@ -202,7 +203,7 @@ struct Properties {
 }
 
 impl Properties {
-    /// Copies the properties that `other` has.
+    /// Sets the properties that `other` has.
     fn update(&mut self, other: Self) {
         self.collection = other.collection.or(self.collection);
         self.size = other.size.or(self.size);
@@ -254,12 +255,12 @@ impl<'a> Reader<'a> {
         if hrefs.is_empty() {
             return Err(PropfindError::NoHref);
         }
-        // That some properties are refused says nothing of the name, but that there was no space
-        // for all says that something is missing.
+        // Refused properties do not affect the name, but a status of insufficient storage means
+        // that entries are missing.
         let refused = refused.filter(|why| !is_told || *why == StatusCode::INSUFFICIENT_STORAGE);
         let status = status.or(refused).unwrap_or(StatusCode::OK);
         for href in hrefs {
-            // Several names have a status in common (RFC 4918 section 14.24), never properties.
+            // Several names may share a status (RFC 4918 section 14.24), never properties.
             let Properties { collection, size, modified, etag } = std::mem::take(&mut known);
             let (path, is_utf8) = self.base.below(&href)?;
             // RFC 4918 section 5.2: a collection's name should end with a slash.

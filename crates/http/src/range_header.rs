@@ -1,6 +1,6 @@
 //! Writer of a `Range` field (RFC 9110 section 14.2).
 //!
-//! It writes no blanks and no leading zeros, so that the length of the text is known from the
+//! It writes no blanks and no leading zeros, so that the length of the text follows from the
 //! numbers alone. Planners cut requests by that length, because servers limit the header, not the
 //! number of ranges.
 
@@ -17,7 +17,7 @@ pub enum RangeHeaderError {
     /// Neither a range nor a tail was given.
     #[error("no range to request: give at least one range or a tail")]
     Nothing,
-    /// A range without bytes. Leave it out: nothing has to be fetched for it.
+    /// A range without bytes. Omit it: nothing has to be fetched for it.
     #[error("the range {start}..{end} is empty and cannot be requested: leave it out")]
     Empty {
         /// The first byte.

@@ -1,10 +1,10 @@
 //! Classification of a response to a range request, from its status and header fields.
 //!
 //! A server may ignore ranges, merge them, send only one of them, reject too many, or redirect (RFC
-//! 9110 sections 14.2 and 15.3.7). [`classify`] names the form and decides nothing: the transport
-//! decides whether to read or drop a whole file, and whether an error means "smaller requests" or
-//! "give up". A response that claims a form but lacks what the form needs (a 206 without a
-//! position) is an error, because none of its bytes can be trusted.
+//! 9110 sections 14.2 and 15.3.7). [`classify`] names the form and makes no decision: the transport
+//! decides whether to read or drop a whole file, and whether to send smaller requests after an
+//! error. A response that lacks a required element of its form (a 206 without a position) is an
+//! error, because none of its bytes can be trusted.
 //!
 //! [`ResponseHead`] holds the fields worth remembering from any response.
 
@@ -49,7 +49,7 @@ pub enum RangeResponse {
         /// and lighttpd do not).
         size: Option<u64>,
     },
-    /// 413, 414, 431, or 400 to a request for several ranges: request fewer ranges at once.
+    /// 413, 414, 431, or 400 to a request for several ranges: request fewer ranges at a time.
     TooLarge {
         /// The status.
         status: StatusCode,
@@ -68,7 +68,7 @@ pub enum RangeResponse {
     },
 }
 
-/// A response that lacks what its status promises.
+/// A response that lacks an element that its status requires.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RangeResponseError {
@@ -87,7 +87,7 @@ pub enum RangeResponseError {
         /// The stated size.
         total: u64,
     },
-    /// A body that has another length than its range, as a page in place of the data.
+    /// A body whose length differs from its range, as of an HTML page in place of the data.
     #[error("a body of {length} bytes for a range of {range_bytes}")]
     OtherLength {
         /// The stated length of the body.
@@ -115,7 +115,7 @@ pub enum RangeResponseError {
 /// was requested).
 ///
 /// # Errors
-/// The response lacks what its status promises.
+/// The response lacks an element that its status requires.
 pub fn classify(
     status: StatusCode,
     headers: &HeaderMap,
@@ -219,21 +219,20 @@ fn boundary(content_type: &[u8]) -> Option<Vec<u8>> {
     (1..=MAX_BOUNDARY_BYTES).contains(&value.len()).then_some(value)
 }
 
-/// A validator for `If-Range`: it tells one version of a file from another (RFC 9110 section
-/// 13.1.5).
+/// A validator for `If-Range`: it distinguishes versions of a file (RFC 9110 section 13.1.5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Validator {
     /// A strong entity tag, with its quotes.
     ETag(HeaderValue),
     /// The date of the last change, as the server wrote it. Two versions within a second have the
-    /// same.
+    /// same date.
     LastModified(HeaderValue),
 }
 
 impl Validator {
     /// The best validator of the header: a strong entity tag, else the date. A weak tag (`W/"…"`)
-    /// does not help with ranges: it stays the same while bytes change. Nor does the date of the
-    /// very second of the response (RFC 9110 section 8.8.2.2): the next version may have the same.
+    /// does not help with ranges: it stays the same while bytes change. Nor does a date equal to
+    /// the second of the response (RFC 9110 section 8.8.2.2): the next version may have the same.
     #[must_use]
     pub fn of(headers: &HeaderMap) -> Option<Self> {
         let tag = headers.get(ETAG).filter(|tag| is_strong(tag.as_bytes()));
@@ -273,7 +272,7 @@ fn is_strong(tag: &[u8]) -> bool {
 pub enum RetryAfter {
     /// After this duration.
     Delay(Duration),
-    /// At this time, in a response that does not say what time it was sent.
+    /// At this time, in a response that does not state when it was sent.
     Date(SystemTime),
 }
 
@@ -306,8 +305,8 @@ pub struct ResponseHead {
     /// `Accept-Ranges`: true for byte ranges, false for none.
     pub accepts_ranges: Option<bool>,
     /// `Content-Encoding`, unless it is `identity`. Positions then count encoded bytes: those of
-    /// the stored file if it is stored compressed, of nothing stable if the server compresses on
-    /// the fly.
+    /// the stored file if it is stored compressed, and not reproducible ones if the server
+    /// compresses on the fly.
     pub content_encoding: Option<String>,
 }
 
@@ -342,7 +341,7 @@ impl ResponseHead {
     }
 }
 
-/// The size of the file, if the length of the response is the same.
+/// The size of the file, if it is the length of the response.
 fn content_length(headers: &HeaderMap) -> Option<u64> {
     if content_encoding(headers).is_some() {
         return None;
@@ -374,7 +373,7 @@ fn retry_after(headers: &HeaderMap) -> Option<RetryAfter> {
         return Some(RetryAfter::Delay(Duration::from_secs(seconds)));
     }
     let date = httpdate::parse_http_date(&value).ok()?;
-    // The clock of the server counts, whatever it shows.
+    // The clock of the server is decisive, even if it is wrong.
     let sent = text(headers, &DATE).and_then(|sent| httpdate::parse_http_date(&sent).ok());
     let after = RetryAfter::Date(date);
     match sent {

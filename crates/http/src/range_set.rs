@@ -1,8 +1,8 @@
 //! Parser of a `Range` field for servers (RFC 9110 section 14.1.2), and resolution of its ranges in
 //! a file.
 //!
-//! A value that is not a set of byte ranges counts as absent: a server must ignore units that it
-//! does not know, and may ignore malformed values, so that the whole file is sent.
+//! A value that is not a set of byte ranges counts as absent: a server must ignore unknown units,
+//! and may ignore malformed values, so that the whole file is sent.
 
 use crate::text::{number, trim};
 use std::ops::Range;

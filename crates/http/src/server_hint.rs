@@ -1,13 +1,13 @@
 //! Server hints: limits that servers of a known make are likely to accept, for the first request to
 //! a server.
 //!
-//! Nothing here is relied on. Limits learned from the server's responses overrule the hint, because
-//! limits are configurable and the name does not tell of a proxy in between. A hint saves a round
+//! No decision relies on a hint. Limits learned from the server's responses override it, because
+//! limits are configurable and the name does not reveal a proxy in between. A hint saves a round
 //! trip: the conservative start (200 ranges in 3,900 bytes) costs twice as many requests at an
 //! nginx as it needs.
 //!
 //! Measured: over loopback with the packages of Debian 12 in their stock configuration, ranges of
-//! eight-digit positions, by bisection for the last request that was answered in full; the test's
+//! eight-digit positions, by bisection for the last request with a complete response; the test's
 //! header had no other long field. "Text" is the part after `bytes=`. Documented: stated by the
 //! maker. Reported: by others, not verified here.
 
@@ -21,7 +21,7 @@ pub struct ServerHint {
     pub max_ranges: Option<usize>,
     /// Maximum number of bytes of range text in one request.
     pub max_header_bytes: usize,
-    /// Several ranges are answered as several; `None` if unknown.
+    /// A response to several ranges has several parts; `None` if unknown.
     pub multi: Option<bool>,
     /// A tail (`bytes=-N`) is supported; `None` if unknown.
     pub tail: Option<bool>,
@@ -36,7 +36,7 @@ const CAUTIOUS: ServerHint = ServerHint {
     tail: None,
 };
 
-/// Maximum text, even where a server accepts a megabyte: it has to leave the client within a few
+/// Maximum text, even where a server accepts a megabyte: the client has to send it within a few
 /// windows.
 const ENOUGH_HEADER_BYTES: usize = 64 * 1024;
 
@@ -56,7 +56,7 @@ pub fn server_hint(server: &str, via: Option<&str>) -> Option<ServerHint> {
 type Make = (&'static str, fn(&str) -> ServerHint);
 
 const MAKES: &[Make] = &[
-    // Its defaults. It states its limits for a `QUERY` itself.
+    // Its defaults. It announces its limits for a `QUERY` itself.
     ("hither/", |_| ServerHint {
         software: "hither",
         max_ranges: Some(20_000),
@@ -135,9 +135,10 @@ fn single(software: &'static str) -> ServerHint {
 
 /// `XrootD/v5.5.3` is the name in Debian's package. Measured, 5.5.3: 1,024 ranges; beyond that it
 /// writes an error into the body of a 206. A tail is ignored (alone: the whole file; among ranges:
-/// only they come), and a range past the end of the file is promised and never sent. From 5.6.2 on
-/// tails work (source). The header parser of all versions drops the connection when an incomplete
-/// line of 16 KiB is waiting (source), which a slow link makes likely and loopback never shows.
+/// only these are sent), and a range past the end of the file is announced and never sent. From
+/// 5.6.2 on tails work (source). The header parser of all versions drops the connection when an
+/// incomplete line of 16 KiB is waiting (source), which a slow link makes likely and loopback never
+/// shows.
 fn xrootd(server: &str) -> ServerHint {
     let version = server.split_once("xrootd/v").map(|(_, version)| version);
     let numbers: Option<Vec<u32>> =

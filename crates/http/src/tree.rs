@@ -1,13 +1,13 @@
 //! The files of a directory tree as a stream of records, in either direction: many small files in
 //! one response or one request. `docs/protocols/tree.md` is the specification.
 //!
-//! A `QUERY` on a directory has a [`TreeQuery`] as its body: it asks for a *walk*, which names
-//! everything below the directory, or for some files by their paths. A `POST` to a directory has
-//! files as its body. All streams consist of the same records: [`TreeWriter`] writes them,
-//! [`TreeReader`] reads them, and [`WalkOrder`] checks that the records of a walk are a tree.
+//! A `QUERY` on a directory has a [`TreeQuery`] as its body: it requests a *walk*, which names
+//! everything below the directory, or some files by their paths. A `POST` to a directory has files
+//! as its body. All streams consist of the same records: [`TreeWriter`] writes them, [`TreeReader`]
+//! reads them, and [`WalkOrder`] checks that the records of a walk are a tree.
 //!
 //! A server that supports this sends `Accept-Query: "application/vnd.hither.tree-query.v1"` with
-//! responses about directories, and if it takes uploads `Accept-Post:
+//! responses about directories, and if it accepts uploads `Accept-Post:
 //! application/vnd.hither.tree.v1`.
 
 mod query;

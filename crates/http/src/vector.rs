@@ -2,8 +2,8 @@
 //! response.
 //!
 //! A `Range` field is text in a header, and servers limit headers: ten thousand ranges are 160 kB
-//! of text, where nginx accepts 8 kB. The response, `multipart/byteranges`, spends some 100 bytes
-//! on every part. `QUERY` is as safe and idempotent as `GET` and has a body. The request is a
+//! of text, where nginx accepts 8 kB. The response, `multipart/byteranges`, needs some 100 bytes
+//! for every part. `QUERY` is as safe and idempotent as `GET` and has a body. The request is a
 //! [list](RangeList) of some four bytes a range, so ten thousand fit into the first two round trips
 //! of a connection; the response is a sequence of [frames] with a header of 16 bytes each.
 //!

@@ -2,7 +2,8 @@
 //!
 //! Documents are parsed with quick-xml, which expands nothing by itself. Only XML's five named
 //! entities and character numbers are resolved here; any other reference is an error, so that no
-//! document type can make a small text large. Depth and length are checked before anything is kept.
+//! document type can make a small text large. Depth and length are checked before anything is
+//! stored.
 
 pub mod object_list;
 
@@ -72,7 +73,7 @@ pub(crate) enum Token<'a> {
 /// The start of an element.
 #[derive(Debug)]
 pub(crate) struct Element<'a> {
-    /// Its namespace, if it is one of those that the reader knows.
+    /// Its namespace, if it is one of those that the reader distinguishes.
     pub(crate) namespace: Option<&'static str>,
     start: BytesStart<'a>,
 }
@@ -83,7 +84,7 @@ impl Element<'_> {
         self.start.local_name().into_inner()
     }
 
-    /// The attributes without prefix, except namespace declarations; invalid ones are left out.
+    /// The attributes without prefix, except namespace declarations; invalid ones are skipped.
     pub(crate) fn plain_attributes(&self) -> Vec<(String, String)> {
         let attribute = |found: quick_xml::events::attributes::Attribute<'_>| {
             let name = found.key.into_inner();
@@ -112,7 +113,7 @@ pub(crate) struct Tokens<'a> {
 }
 
 impl<'a> Tokens<'a> {
-    /// Reads `document`; `namespaces` are those that matter.
+    /// Reads `document`; `namespaces` are those that the reader distinguishes.
     pub(crate) fn new(
         document: &'a [u8],
         namespaces: &'static [&'static str],
@@ -199,7 +200,7 @@ impl<'a> Tokens<'a> {
         Ok(self.whole_text_of_element(most)?.trim().to_owned())
     }
 
-    /// The same with the blanks at both ends.
+    /// The same, including the blanks at both ends.
     pub(crate) fn whole_text_of_element(&mut self, most: usize) -> Result<String, XmlError> {
         let depth = self.depth;
         let mut value = String::new();

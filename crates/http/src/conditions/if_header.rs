@@ -2,10 +2,11 @@
 //!
 //! The field has lists of conditions. A list holds if all of its conditions do, and the field holds
 //! if one of its lists does. A condition names an entity tag or a state token, and may be negated.
-//! A list is about the resource of the request, or about one that a tag before it names.
+//! A list applies to the resource of the request, or to one that a tag before it names.
 //!
-//! State tokens stand for locks. There are no locks here, so no token ever matches; `DAV:no-lock`
-//! never does anywhere (section 10.4.8). Entity tags are compared strongly, as `If-Match` does.
+//! State tokens represent locks. There are no locks here, so no token ever matches; `DAV:no-lock`
+//! never matches on any server (section 10.4.8). Entity tags are compared strongly, as `If-Match`
+//! does.
 
 use crate::conditions::strong;
 use crate::text::{excerpt, trim};
@@ -27,7 +28,7 @@ pub struct IfHeader {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct StateList {
-    /// The place of the tagged resource; none for the resource of the request.
+    /// The index of the tagged resource; none for the resource of the request.
     resource: Option<usize>,
     conditions: Vec<StateCondition>,
 }

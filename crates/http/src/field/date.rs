@@ -2,10 +2,10 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The last second of the year 9999, beyond which dates have no form.
+/// The last second of the year 9999, beyond which dates cannot be written.
 pub const LAST_SECOND: u64 = 253_402_300_799;
 
-/// The text of a time; none before 1970 and after [`LAST_SECOND`], where it has no form.
+/// The text of a time; none before 1970 and after [`LAST_SECOND`].
 #[must_use]
 pub fn http_date(time: SystemTime) -> Option<String> {
     let since = time.duration_since(UNIX_EPOCH).ok()?;

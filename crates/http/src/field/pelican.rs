@@ -1,8 +1,8 @@
 //! The fields by which a director of a Pelican federation describes the namespace of a file.
 //!
-//! A client asks the director for a file and is redirected (307) to a cache or an origin. The
-//! response lists all servers in `Link` fields, as [Metalink](crate::metalink) has them, and says
-//! for which other files it holds:
+//! A client requests a file from the director and is redirected (307) to a cache or an origin. The
+//! response lists all servers in `Link` fields, as [Metalink](crate::metalink) does, and states to
+//! which other files it applies:
 //!
 //! | field | content |
 //! |---|---|
@@ -10,9 +10,9 @@
 //! | `X-Pelican-Authorization` | `issuer=https://…`, one for each issuer of tokens |
 //! | `X-Pelican-Token-Generation` | how an issuer gives tokens, with `base-path=/ns` |
 //!
-//! So a client need not ask again for another file of the namespace. The forms are those of
-//! Pelican's own description (`docs/pelican-http-headers.md`, version 7). A parser of fields from
-//! outside: what has another form is ignored.
+//! So a client need not query the director again for another file of the namespace. The syntax is
+//! that of Pelican's own description (`docs/pelican-http-headers.md`, version 7). The fields are
+//! untrusted input: items with other syntax are ignored.
 
 use crate::field::list_items;
 use http::HeaderMap;
@@ -25,7 +25,7 @@ pub const DIRECTOR_KEY: &str = "director_endpoint";
 pub const NAMESPACE: &str = "x-pelican-namespace";
 /// The field about the issuers of tokens.
 pub const AUTHORIZATION: &str = "x-pelican-authorization";
-/// The field about how an issuer gives tokens.
+/// The field about how an issuer generates tokens.
 pub const TOKEN_GENERATION: &str = "x-pelican-token-generation";
 
 /// Maximum number of issuers that are read from a response.

@@ -1,6 +1,6 @@
 //! The share of a server in the time of a connection, in `Server-Timing` (W3C Server Timing).
 //!
-//! A client asks for it with `Prefer: server-timing` (RFC 7240; other servers ignore it). The head
+//! A client requests it with `Prefer: server-timing` (RFC 7240; other servers ignore it). The head
 //! of a response is sent before its body is read from disk, so the field has the sums over the
 //! earlier responses of the connection, in milliseconds:
 //!
@@ -21,16 +21,16 @@ pub const FIELD: HeaderName = HeaderName::from_static("server-timing");
 /// Sums over the responses of a connection that have ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ServerTiming {
-    /// From the head of each request to the end of its response.
+    /// Time from the head of each request to the end of its response.
     pub total: Duration,
-    /// Threads that read and wrote files.
+    /// Time of threads that read and wrote files.
     pub disk: Duration,
-    /// Waiting for the client to read, or to send more.
+    /// Time of waiting for the client to read, or to send more.
     pub client: Duration,
 }
 
 impl ServerTiming {
-    /// Returns true if the client asks for it.
+    /// Returns true if the client requests it.
     #[must_use]
     pub fn is_wanted(request: &HeaderMap) -> bool {
         let values = request.get_all(PREFER).into_iter().filter_map(|it| it.to_str().ok());
@@ -48,7 +48,7 @@ impl ServerTiming {
         HeaderValue::from_str(&text).ok()
     }
 
-    /// The sums in a response; none if the server does not tell these.
+    /// The sums in a response; none if the server does not state these.
     #[must_use]
     pub fn of(response: &HeaderMap) -> Option<Self> {
         let values = response.get_all(FIELD).into_iter().filter_map(|it| it.to_str().ok());

@@ -28,7 +28,7 @@ impl MetalinkLinks {
         Self { replicas: urls.zip(1..).map(replica).collect(), documents: Vec::new() }
     }
 
-    /// The same links, with absolute URLs: `resolve` makes one of a relative URL, or drops it.
+    /// The same links, with absolute URLs: `resolve` makes a relative URL absolute, or drops it.
     #[must_use]
     pub fn resolved(mut self, resolve: impl Fn(&str) -> Option<String>) -> Self {
         let absolute = |url: &str| match scheme(url) {
@@ -105,7 +105,7 @@ impl Link {
         for (name, value) in parameters(inner.get(end..)?) {
             let Ok(value) = String::from_utf8(value) else { continue };
             match name.to_ascii_lowercase().as_slice() {
-                // The first one counts (RFC 8288 section 3.3).
+                // The first one applies (RFC 8288 section 3.3).
                 b"rel" if link.relations.is_none() => {
                     link.relations = Some(value.to_ascii_lowercase());
                 }

@@ -1,9 +1,9 @@
 //! Metalink documents, versions 3 and 4.
 //!
-//! The two versions differ in their namespace and in two levels of wrapping, which carry nothing:
-//! version 3 puts `files` around the files, `verification` around the checksums and `resources`
-//! around the URLs. So wrappers are entered, whatever the version. All other unknown elements are
-//! skipped. Of several lists of `pieces`, the first one of a known algorithm counts.
+//! The two versions differ in their namespace and in two levels of wrapping, which carry no
+//! information: version 3 puts `files` around the files, `verification` around the checksums and
+//! `resources` around the URLs. So wrappers are entered, whatever the version. All other unknown
+//! elements are skipped. Of several lists of `pieces`, the first one of a known algorithm is used.
 
 use super::{
     LOWEST_PRIORITY, Metalink, MetalinkError, MetalinkFile, MetalinkLimits, MetalinkPieces,
@@ -94,8 +94,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// A list of checksums; none if one of them is invalid, as the others would be misplaced then.
-    /// Their number is bounded by the size of the document.
+    /// A list of checksums; none if one of them is invalid, because the positions of the others
+    /// would be wrong. Their number is bounded by the size of the document.
     fn pieces(&mut self, list: &Element<'_>) -> Result<Option<MetalinkPieces>, MetalinkError> {
         let length = list.attribute("length").and_then(|text| text.trim().parse().ok());
         let algorithm = list.attribute("type");
@@ -122,8 +122,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Adds a checksum of the whole file. One that is no checksum, or contradicts another, is an error:
-/// what is wrong in a document must not decide that nothing is compared.
+/// Adds a checksum of the whole file. An invalid one, or one that contradicts another, is an error:
+/// a defect in a document must not disable the comparison.
 fn add_digest(
     file: &mut MetalinkFile,
     algorithm: Algorithm,

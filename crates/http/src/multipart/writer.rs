@@ -14,7 +14,7 @@ pub struct MultipartWriter {
 
 impl MultipartWriter {
     /// Creates a writer for a file of `size` bytes. `boundary` must not occur in the data; a random
-    /// one does not. Readers that go by `Content-Range` do not depend on that.
+    /// one practically never does. Readers that use `Content-Range` do not depend on that.
     #[must_use]
     pub fn new(boundary: u64, content_type: &str, size: u64) -> Self {
         Self { boundary: format!("{boundary:016x}"), content_type: content_type.to_owned(), size }

@@ -49,7 +49,7 @@ pub enum PropertyUpdate {
     Set {
         /// Its name.
         name: PropertyName,
-        /// The content of its element: XML that needs no namespace declared around it.
+        /// The content of its element: XML that declares its own namespaces.
         value: String,
     },
     /// Remove a property.

@@ -1,9 +1,9 @@
 //! The body of a `QUERY` on a directory.
 //!
-//! One byte says what is asked for: `W` for a walk, followed by the position after which it
-//! continues; `M` for the metadata of some paths, `C` for their content. A list has one item after
-//! the other: the number of bytes that a path has in common with the one before it, the number of
-//! further bytes (both LEB128), and these.
+//! One byte states the request: `W` for a walk, followed by the position after which it continues;
+//! `M` for the metadata of some paths, `C` for their content. A list has one item after the other:
+//! the number of bytes that a path has in common with the one before it, the number of further
+//! bytes (both LEB128), and these.
 
 use super::{MAX_PATHS, check_path};
 use crate::vector::leb128::{self, put};
@@ -14,8 +14,8 @@ use std::collections::HashSet;
 pub enum TreeQuery {
     /// Everything below the directory by name, in the order of [`WalkOrder`](super::WalkOrder).
     Walk {
-        /// Only what comes after this position: the path of the last record that came, with a
-        /// slash at the end if that was a directory. Empty for all.
+        /// Only entries after this position: the path of the last record received, with a slash at
+        /// the end if that was a directory. Empty for all.
         after: String,
     },
     /// The metadata of these paths.
@@ -28,7 +28,7 @@ pub enum TreeQuery {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TreeQueryError {
-    /// It asks for nothing that is known.
+    /// The body does not begin with a known request.
     #[error("the query of the tree begins with none of the bytes W, M and C")]
     Kind,
     /// The list ends within a path, or a path leads elsewhere.

@@ -1,7 +1,7 @@
 //! Reader of records.
 //!
-//! A record is returned when it is complete and its checksum is right: at most one waits, its
-//! content as slices of the pieces that were fed.
+//! A record is returned when it is complete and its checksum is correct: at most one is incomplete,
+//! with its content as slices of the pieces that were fed.
 
 use super::record::{
     CONTENT, DIRECTORY, END, FAILED, FILE, HEADER_BYTES, LEFT_OUT, MAX_REASON_BYTES, STORED,
@@ -31,7 +31,7 @@ pub enum TreeError {
         /// The record, counted from 0.
         record: u64,
     },
-    /// A record has another form than its kind, or a path that leads elsewhere.
+    /// A record does not have the form of its kind, or its path leaves the directory.
     #[error("record {record} of the tree is not valid, or names no path below the directory")]
     Invalid {
         /// The record, counted from 0.
@@ -51,7 +51,7 @@ pub enum TreeError {
         /// The number of content bytes that came.
         bytes: u64,
     },
-    /// There are bytes after the last record.
+    /// Bytes follow the last record.
     #[error("the tree goes on after its end")]
     AfterEnd,
 }
@@ -72,7 +72,7 @@ struct Begun {
 pub struct TreeReader {
     records: u64,
     content_bytes: u64,
-    /// The bytes of a header or text that came in an earlier piece.
+    /// The bytes of a header or text that arrived in an earlier piece.
     text: Vec<u8>,
     begun: Option<Begun>,
     is_over: bool,
@@ -109,7 +109,7 @@ impl TreeReader {
         }
     }
 
-    /// Returns true if the last record has come.
+    /// Returns true if the last record has been read.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.is_over

@@ -1,4 +1,4 @@
-//! The records of a tree, and their form.
+//! The records of a tree, and their format.
 //!
 //! Each has a header of 12 bytes: the kind (1 byte), the length of its text (3), the length of its
 //! content (4), and a CRC32C over these eight bytes, the text and the content; all big-endian.
@@ -15,7 +15,7 @@ pub(super) const HEADER_BYTES: usize = 12;
 pub(super) const MAX_TEXT_BYTES: usize = MAX_PATH_BYTES + MAX_ETAG_BYTES + MAX_REASON_BYTES + 64;
 /// Maximum size of a record without content, in bytes.
 pub const MAX_RESULT_BYTES: usize = HEADER_BYTES + MAX_TEXT_BYTES;
-/// Maximum size of an entity tag, and of a reason. Longer ones are cut, or left out.
+/// Maximum size of an entity tag, and of a reason. Longer ones are cut, or omitted.
 pub(super) const MAX_ETAG_BYTES: usize = 256;
 pub(super) const MAX_REASON_BYTES: usize = 1024;
 
@@ -49,14 +49,14 @@ pub struct TreeEntry {
     pub etag: String,
     /// In an upload: an existing file must not be replaced.
     pub only_new: bool,
-    /// In the answer to an upload: something was replaced, or was there before.
+    /// In the response to an upload: the file was replaced, or the entry existed before.
     pub replaced: bool,
 }
 
 /// A record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TreeRecord {
-    /// A directory, before what is in it.
+    /// A directory, before its entries.
     Directory(TreeEntry),
     /// A file, without its bytes.
     File(TreeEntry),
@@ -83,8 +83,8 @@ pub enum TreeRecord {
 }
 
 /// Returns true if this is a path below a directory: names separated by single slashes, none of
-/// them empty, `.` or `..`, without NUL, and not too long. The directory itself, an empty path, is
-/// none.
+/// them empty, `.` or `..`, without NUL, and not too long. The directory itself, an empty path,
+/// does not count.
 #[must_use]
 pub fn check_path(path: &str) -> bool {
     let is_name = |name: &str| !matches!(name, "" | "." | "..") && !name.contains('\0');
@@ -143,7 +143,8 @@ impl TreeEntry {
     }
 }
 
-/// Returns true if a time after 1970 can be written in all forms of dates: others are not known.
+/// Returns true if a time after 1970 can be written in all forms of dates; other times count as
+/// unknown.
 fn has_form(since: &Duration) -> bool {
     since.as_secs() <= LAST_SECOND
 }

@@ -1,9 +1,9 @@
 //! The order of a walk.
 //!
-//! A directory comes before what is in it. What is in it comes in the order of the bytes of the
-//! names: its files first, then its directories, each with all that is below it. So a position in
-//! a walk is a path, and whoever reads one sees, in memory for one path, that nothing comes twice
-//! and that every entry is in a directory that came before.
+//! A directory comes before its entries. These are in the byte order of their names: the files
+//! first, then the directories, each with everything below it. So a position in a walk is a path,
+//! and a reader can check with the memory of one path that no entry is repeated and that every
+//! entry is in a directory that was listed before.
 
 /// An entry that does not follow those before it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -36,7 +36,7 @@ impl Level {
 }
 
 impl WalkOrder {
-    /// The order of what comes after a position; see [`TreeQuery::Walk`](super::TreeQuery::Walk).
+    /// The order of the entries after a position; see [`TreeQuery::Walk`](super::TreeQuery::Walk).
     #[must_use]
     pub fn after(position: &str) -> Self {
         let mut levels = vec![Level::new("")];

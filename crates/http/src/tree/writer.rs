@@ -30,8 +30,8 @@ impl TreeWriter {
         self.record(STORED, out, |out| entry.put(out));
     }
 
-    /// Writes a file with its bytes, which `read` appends. If it fails, or appends another number
-    /// of bytes than the size of the entry, nothing is written.
+    /// Writes a file with its bytes, which `read` appends. If it fails, or appends a number of
+    /// bytes other than the size of the entry, nothing is written.
     ///
     /// # Errors
     /// Those of `read`; none if the number of bytes differs.
@@ -71,7 +71,7 @@ impl TreeWriter {
         });
     }
 
-    /// Writes a path that is left out.
+    /// Writes a path that is skipped.
     pub fn left_out(&mut self, path: &str, reason: &str, out: &mut Vec<u8>) {
         self.record(LEFT_OUT, out, |out| {
             put_text(out, cut(reason));

@@ -1,7 +1,7 @@
 //! Reader and writer of the frames that the [module above](super) describes.
 //!
-//! Data is returned when its frame is complete and its checksum is right: at most one frame waits,
-//! as slices of the pieces that were fed.
+//! Data is returned when its frame is complete and its checksum is correct: at most one frame is
+//! incomplete, kept as slices of the pieces that were fed.
 
 use super::MAX_FRAME_BYTES;
 use bytes::Bytes;
@@ -111,7 +111,7 @@ struct Begun {
 #[derive(Debug, Default)]
 pub struct FrameReader {
     size: Option<u64>,
-    /// The bytes of a header that came in an earlier piece.
+    /// The bytes of a header that arrived in an earlier piece.
     header: Vec<u8>,
     frame: Option<Begun>,
     /// Pieces of a complete frame that have not been returned, the last one first.

@@ -1,5 +1,5 @@
-//! Numbers of up to 64 bits in groups of seven (LEB128), as lists of ranges and records of trees
-//! have them.
+//! Numbers of up to 64 bits in groups of seven (LEB128), as in lists of ranges and records of
+//! trees.
 
 /// Maximum size of a number: ten bytes of seven bits.
 pub(crate) const MAX_BYTES: usize = 10;

@@ -8,7 +8,7 @@ use std::ops::Range;
 pub struct RangeList {
     /// Ranges of bytes in the client's order; none is empty.
     pub ranges: Vec<Range<u64>>,
-    /// Number of bytes wanted at the end of the file besides.
+    /// Number of bytes also wanted at the end of the file.
     pub tail: u64,
 }
 
@@ -58,7 +58,7 @@ impl RangeList {
         ranges.saturating_mul(2 * leb128::MAX_BYTES).saturating_add(leb128::MAX_BYTES)
     }
 
-    /// Encodes the body. Leaves out empty ranges.
+    /// Encodes the body. Skips empty ranges.
     ///
     /// ```
     /// use hither_http::vector::RangeList;

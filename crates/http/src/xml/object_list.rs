@@ -1,8 +1,8 @@
 //! A page of a list of objects: the response of S3 to `ListObjectsV2`.
 //!
-//! The list is complete only if its last page says so, so a document of another kind, or one that
-//! does not say whether a page follows, is an error. Keys are taken as they are, blanks included.
-//! Namespaces and prefixes differ between stores: only local names count.
+//! The list is complete only if its last page states so, so a document of another kind, or one that
+//! does not state whether a page follows, is an error. Keys are used unchanged, including blanks.
+//! Namespaces and prefixes differ between stores: only local names are compared.
 
 use super::{Tokens, XmlError, seen};
 use crate::text::excerpt;
@@ -16,7 +16,7 @@ const MAX_DEPTH: usize = 64;
 pub struct ObjectList {
     /// Its objects, in the order of the store.
     pub objects: Vec<ListedObject>,
-    /// The beginnings of keys, up to the delimiter, that stand for several objects.
+    /// Prefixes of keys, up to the delimiter, each of which represents several objects.
     pub prefixes: Vec<String>,
     /// The token of the next page; `None` for the last page.
     pub next: Option<String>,
@@ -57,7 +57,7 @@ pub enum ObjectListError {
         /// The value, shortened and escaped.
         seen: String,
     },
-    /// A page follows, and has no name.
+    /// A page follows, and its token is missing.
     #[error("the list goes on, and names no next page")]
     NoNext,
 }
