@@ -2,14 +2,14 @@
 //!
 //! Metadata and listings come from the merged name space. Files are read and written where
 //! [`Backend::locate`] sends the clients; a file is opened here only to be relayed to a client that
-//! cannot follow.
+//! cannot follow the redirect.
 //!
 //! **Incomplete listings.** [`Backend::list`] fails if an endpoint has not answered, so that no
-//! program takes a part for the whole. [`Backend::list_available`] returns that part with the names
-//! of the missing endpoints, for pages that people read.
+//! program takes a partial listing for a complete one. [`Backend::list_available`] returns the
+//! partial listing with the names of the missing endpoints, for pages that people read.
 //!
 //! **Changes** of names are made by the federation itself, with its own credentials, where the
-//! configuration allows to write; the server has decided before whether the client may.
+//! configuration allows writing; the server has checked before that the client may write.
 
 use crate::federation::Federation;
 use crate::merge::{EndpointId, MergedEntry, MergedListing};
@@ -31,10 +31,10 @@ use hither_server::{
 };
 use std::sync::Arc;
 
-/// Questions about names of one listing that are asked at a time.
+/// Maximum number of concurrent lookups of names of one listing.
 const AT_ONCE: usize = 32;
-/// The namespace of the properties `differing`, the endpoints at which something else has the name,
-/// and `assumed-equal`, the holders of which only the size shows that they have the same file.
+/// The namespace of the properties `differing`, the endpoints whose entry of the name differs, and
+/// `assumed-equal`, the holders of which only the size shows that they have the same file.
 const PROPERTIES: &str = "urn:hither:federation";
 
 impl Backend for Federation {
@@ -110,7 +110,7 @@ impl Backend for Federation {
 
     fn locate<'a>(&'a self, request: LocateRequest<'a>) -> BackendFuture<'a, Located> {
         let names = self.name_space();
-        // Most questions are about names that are known, and need no task that waits.
+        // Most lookups are of names that are cached, and need no task that waits.
         match names.locate_known(&request) {
             Some(located) => Box::pin(std::future::ready(located)),
             None => Box::pin(async move { names.locate(&request).await }),
@@ -131,7 +131,7 @@ impl Backend for Federation {
         _path: &'a str,
         _options: CreateOptions,
     ) -> BackendFuture<'a, Arc<dyn FileWriter>> {
-        // Clients are sent to an endpoint before.
+        // Clients have been redirected to an endpoint before this point.
         refuse("files are written to the endpoints of a federation, not through it")
     }
 
@@ -186,7 +186,7 @@ impl Backend for Federation {
                 }
             })?;
             if let Some(other) = replaced_at {
-                // Removed first, the name would be missing if the renaming failed.
+                // If it were removed first, the name would be missing after a failed rename.
                 remove_at(&names, other, to, false).await.map_err(|error| {
                     let what = format!(
                         "the file has its new name at {}; {} may still have the one that it replaces: {error}",
@@ -225,7 +225,7 @@ impl Backend for Federation {
             }
             let entry = changeable(&names, path).await?;
             precondition(Some(&metadata(&entry)))?;
-            // What differs would come to light when the others are gone.
+            // Differing entries would become visible when the others are removed.
             let holders = || entry.holders.iter().chain(&entry.differing).copied();
             if let Some(id) = holders().find(|id| !names.endpoint(*id).is_some_and(|it| it.writes))
             {
@@ -233,7 +233,8 @@ impl Backend for Federation {
                 return Err(BackendError::new(BackendErrorKind::PermissionDenied, what));
             }
             let whole = whole && is_directory(&entry);
-            // A directory is removed in many requests, and several replicas one after the other.
+            // A directory is removed by many requests, and several replicas are removed one after
+            // the other.
             let is_whole = |number| number == 0 && !whole;
             for (number, id) in holders().enumerate() {
                 let removed = remove_at(&names, id, path, whole).await;
@@ -310,7 +311,7 @@ fn is_directory(entry: &MergedEntry) -> bool {
     entry.facts.kind == FileKind::Directory
 }
 
-/// The entry at a path that is to be changed, as all endpoints have it now.
+/// The entry at a path that is to be changed, from new answers of all endpoints.
 async fn changeable(names: &Arc<NameSpace>, path: &str) -> Outcome<Arc<MergedEntry>> {
     names.ask_all(path).await?.ok_or_else(BackendError::not_found)
 }
@@ -331,7 +332,7 @@ fn entries(listing: &MergedListing, max: usize) -> Vec<DirectoryEntry> {
     entries.take(max.saturating_add(1)).collect()
 }
 
-/// The properties that show how the replicas of an entry differ, if properties are wanted.
+/// The properties that show how the replicas of an entry differ, if properties are requested.
 fn conflicts(names: &NameSpace, entry: &MergedEntry, details: Details) -> DeadProperties {
     if !details.properties {
         return DeadProperties::new();
@@ -348,7 +349,7 @@ fn conflicts(names: &NameSpace, entry: &MergedEntry, details: Details) -> DeadPr
     shown.into_iter().filter_map(property).collect()
 }
 
-/// Removes a name at an endpoint; if `whole`, with what is below it.
+/// Removes a name at an endpoint; if `whole`, with everything below it.
 async fn remove_at(names: &NameSpace, id: EndpointId, path: &str, whole: bool) -> Outcome<()> {
     let Some(endpoint) = names.endpoint(id) else { return Ok(()) };
     let Some(target) = endpoint.storage_path(path).filter(|it| it != endpoint.root()) else {

@@ -1,19 +1,20 @@
-//! Choice of the endpoint to which a client is sent.
+//! Choice of the endpoint to which a client is redirected.
 //!
 //! The holders of a file are ranked by, in this order:
 //!
-//! 1. health ([`hither_replicas::Health`]): those that count as down come last, and are still
-//!    named, because all may be down;
-//! 2. the times that the client was sent there within seconds ([`RecentReferrals`]): a client that
-//!    comes back was not served;
+//! 1. health ([`hither_replicas::Health`]): those that count as down come last, and are not
+//!    dropped, because all may be down;
+//! 2. the number of times that the client was redirected there within seconds
+//!    ([`RecentReferrals`]): a client that returns was not served;
 //! 3. distance, by the sites of the client and the endpoint ([`crate::Sites`]);
-//! 4. speed, in two classes: an endpoint whose answers take much longer than those of the fastest
-//!    one is in trouble;
-//! 5. load: the clients that were sent there lately, divided by its weight ([`LoadMeter`]).
+//! 4. speed, in two classes: an endpoint whose responses take much longer than those of the fastest
+//!    one is overloaded or failing;
+//! 5. load: the clients that were redirected there recently, divided by its weight ([`LoadMeter`]).
 //!
 //! So equally near endpoints share the clients in proportion to their weights.
 //!
-//! New names are not ranked: one endpoint decides about all of a directory ([`decider`]).
+//! For new names endpoints are not ranked: one endpoint is responsible for all new names of a
+//! directory ([`decider`]).
 
 use crate::merge::EndpointId;
 use hither_checksum::{Algorithm, Hasher};
@@ -22,29 +23,29 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// An endpoint answers slowly if it takes this many times as long as the fastest one, and this much
-/// longer.
+/// An endpoint is slow if its responses take this many times as long as those of the fastest one,
+/// and this much longer.
 const SLOW_FACTOR: u32 = 4;
 const SLOW_BY: Duration = Duration::from_millis(50);
-/// Time after which a client that was sent to an endpoint counts half.
+/// Time after which a client that was redirected to an endpoint counts half.
 const LOAD_HALF_LIFE: Duration = Duration::from_secs(10);
 /// Maximum number of referrals of one client to one path that are remembered.
 const MAX_RETURNS: usize = 16;
 /// Maximum number of all referrals that are remembered; older ones are forgotten.
 const MAX_REFERRALS: usize = 65_536;
 
-/// A holder of a file, as far as the choice is concerned.
+/// A holder of a file, with the properties that the choice depends on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Candidate {
     /// The endpoint.
     pub endpoint: EndpointId,
-    /// The number of times that the client was sent there within seconds.
+    /// The number of times that the client was redirected there within seconds.
     pub returns: u32,
     /// True if it counts as down.
     pub is_down: bool,
     /// Its distance from the client.
     pub distance: u16,
-    /// The time that its answers take; zero if it has not been measured.
+    /// The time that its responses take; zero if it has not been measured.
     pub answer_time: Duration,
     /// Its load divided by its weight.
     pub load: f64,
@@ -61,8 +62,9 @@ pub fn rank(candidates: &mut [Candidate]) {
     });
 }
 
-/// The endpoint that decides about new names in a directory: of all candidates, each with its name
-/// and weight, always the same one, whoever asks whichever federation with this configuration.
+/// The endpoint that is responsible for new names in a directory. Of all candidates, each with its
+/// name and weight, it is always the same one, for every client and every federation with this
+/// configuration.
 ///
 /// Weighted rendezvous hashing: candidates get directories in proportion to their weights, and one
 /// that is added or removed changes the endpoint of its own directories only.
@@ -81,15 +83,15 @@ pub(crate) fn decider<'a>(
     best.map(|(id, ..)| id)
 }
 
-/// The clients that were sent to each endpoint lately.
+/// The clients that were recently redirected to each endpoint.
 #[derive(Debug, Default)]
 pub struct LoadMeter {
-    /// A decaying count, and when it was right.
+    /// A decaying count, and the time at which it was exact.
     counts: Vec<(f64, Duration)>,
 }
 
 impl LoadMeter {
-    /// Records that a client was sent to an endpoint.
+    /// Records that a client was redirected to an endpoint.
     pub fn add(&mut self, endpoint: EndpointId, now: Duration) {
         let index = usize::from(endpoint.0);
         if self.counts.len() <= index {
@@ -101,7 +103,7 @@ impl LoadMeter {
         }
     }
 
-    /// The number of clients sent there, each of which counts half after ten seconds.
+    /// The number of clients redirected there, each of which counts half after ten seconds.
     #[must_use]
     pub fn count(&self, endpoint: EndpointId, now: Duration) -> f64 {
         let Some((count, then)) = self.counts.get(usize::from(endpoint.0)) else { return 0.0 };
@@ -110,10 +112,10 @@ impl LoadMeter {
     }
 }
 
-/// The endpoints to which clients were sent within seconds.
+/// The endpoints to which clients were redirected within seconds.
 ///
-/// A client is its address, the name that its program gives itself, and the path: kept as a hash,
-/// because a wrong match only sends a client to the second best endpoint.
+/// A client is identified by its address, its user agent and the path: kept as a hash, because a
+/// wrong match only redirects a client to the second best endpoint.
 #[derive(Debug)]
 pub struct RecentReferrals {
     keep: Duration,
@@ -131,20 +133,20 @@ impl RecentReferrals {
         Self { keep, hasher, by_client: HashMap::new(), order: VecDeque::new() }
     }
 
-    /// The key of a client that asks for a path.
+    /// The key of a client that requests a path.
     #[must_use]
     pub fn key(&self, client: IpAddr, agent: &str, path: &str) -> u64 {
         self.hasher.hash_one((client.to_canonical(), agent, path))
     }
 
-    /// The endpoints to which a client was sent and that still count, the latest last.
+    /// The endpoints to which a client was redirected and that still count, the latest last.
     pub fn of(&mut self, client: u64, now: Duration) -> Vec<EndpointId> {
         self.forget(now);
         let sent = self.by_client.get(&client).into_iter().flatten();
         sent.filter(|(_, at)| now < *at + self.keep).map(|(endpoint, _)| *endpoint).collect()
     }
 
-    /// Records that a client was sent to an endpoint.
+    /// Records that a client was redirected to an endpoint.
     pub fn add(&mut self, client: u64, endpoint: EndpointId, now: Duration) {
         if self.keep.is_zero() {
             return;

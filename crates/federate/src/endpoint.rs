@@ -1,4 +1,4 @@
-//! An endpoint: a storage, the paths that it has, and the URLs at which clients find them.
+//! An endpoint: a storage, its paths, and their URLs for clients.
 
 use crate::prefix_map::{PrefixMap, PrefixRule};
 use crate::settings::{EndpointSettings, has_secret};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The schemes of URLs to which clients can be sent, as settings may write them, and as clients
+/// The schemes of URLs to which clients can be redirected: as written in settings, and as clients
 /// know them.
 const SCHEMES: [(&str, &str); 7] = [
     ("http", "http"),
@@ -41,12 +41,12 @@ pub struct Endpoint {
     pub prefixes: PrefixMap,
     /// The URLs of that directory for clients.
     redirects: Vec<String>,
-    /// A moving average of the time that answers take, in microseconds; 0 before the first one.
+    /// A moving average of the response time, in microseconds; 0 before the first response.
     answer_micros: AtomicU64,
-    /// Questions that it has answered, and that it has not.
+    /// Number of requests with an answer, and without one.
     answered: AtomicU64,
     failed: AtomicU64,
-    /// Names of which it shows something else than most endpoints.
+    /// Number of names whose entry differs from that of most endpoints.
     conflicts: AtomicU64,
 }
 
@@ -54,7 +54,8 @@ impl Endpoint {
     /// An endpoint whose URL is the directory `root` of `storage`.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for a prefix that is no path, or a URL to which nobody can be sent.
+    /// [`ErrorKind::Invalid`] for a prefix that is not a path, or a URL to which clients cannot be
+    /// redirected.
     pub fn new(
         settings: &EndpointSettings,
         storage: Arc<dyn Storage>,
@@ -72,7 +73,7 @@ impl Endpoint {
         };
         let rules = settings.prefixes.iter().map(rule).collect::<Result<_>>()?;
         let redirects = match &settings.redirects {
-            // What a client cannot follow is relayed.
+            // Files at URLs that a client cannot follow are relayed.
             None if has_secret(&settings.url) => Vec::new(),
             None => public_url(&settings.url).into_iter().collect(),
             Some(urls) => {
@@ -117,52 +118,52 @@ impl Endpoint {
     #[must_use]
     pub fn urls(&self, path: &str) -> Vec<String> {
         let Some(below) = self.prefixes.resolve(path) else { return Vec::new() };
-        // In the literal URLs of XRootD a name with a question mark would be a name and a query.
+        // In the unencoded URLs of XRootD a question mark in a name would begin a query.
         let urls = self.redirects.iter().map(|base| url_below(base, &below));
         urls.filter(|url| !has_secret(url)).collect()
     }
 
-    /// The time that answers take; zero before the first one.
+    /// The average response time; zero before the first response.
     #[must_use]
     pub fn answer_time(&self) -> Duration {
         Duration::from_micros(self.answer_micros.load(Ordering::Relaxed))
     }
 
-    /// Records an answer that took this long.
+    /// Records the time of a response.
     pub fn record_answer(&self, took: Duration) {
         self.answered.fetch_add(1, Ordering::Relaxed);
         let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1);
         let before = self.answer_micros.load(Ordering::Relaxed);
-        // An answer that is lost to a race of two changes little.
+        // An update that is lost in a race changes little.
         let average = if before == 0 { took } else { (before / 8 * 7).saturating_add(took / 8) };
         self.answer_micros.store(average.max(1), Ordering::Relaxed);
     }
 
-    /// Records that it has not answered.
+    /// Records a request without an answer.
     pub fn record_failure(&self) {
         self.failed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Records that it shows something else of a name than most endpoints.
+    /// Records a name whose entry differs from that of most endpoints.
     pub fn record_conflict(&self) {
         self.conflicts.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The number of names of which it shows something else.
+    /// The number of names whose entry differs from that of most endpoints.
     #[must_use]
     pub fn conflicts(&self) -> u64 {
         self.conflicts.load(Ordering::Relaxed)
     }
 
-    /// The questions that it has answered, and that it has not.
+    /// The number of requests with an answer, and without one.
     #[must_use]
     pub fn totals(&self) -> (u64, u64) {
         (self.answered.load(Ordering::Relaxed), self.failed.load(Ordering::Relaxed))
     }
 }
 
-/// The URL as clients know it, to which a path is appended after a slash; none if its scheme is not
-/// one of theirs. Clients of XRootD take a path for an absolute one after two slashes.
+/// The URL for clients, to which a path is appended after a slash; none if clients do not support
+/// its scheme. For clients of XRootD a path after two slashes is absolute.
 fn public_url(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     let (_, public) = SCHEMES.iter().find(|(name, _)| scheme.eq_ignore_ascii_case(name))?;

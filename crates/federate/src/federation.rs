@@ -1,11 +1,10 @@
-//! A federation that runs: its name space, which a reload replaces, and the probes of its
-//! endpoints.
+//! A running federation: its name space, which a reload replaces, and the probes of its endpoints.
 //!
-//! **Health.** What happens to questions counts at once: an endpoint that cannot be reached, or
-//! that breaks or misses its deadline three times in a row, is not asked for a minute
-//! ([`hither_replicas::Health`]). Probes ask for the root of each endpoint every few seconds.
-//! A failed one counts like a failed question, and so prolongs the minute. One that is down returns
-//! after [`PROBES_TO_RETURN`] good probes in a row.
+//! **Health.** Results of requests count immediately: an endpoint that cannot be reached, or that
+//! breaks connections or misses its deadline three times in a row, gets no requests for a minute
+//! ([`hither_replicas::Health`]). Probes request the root of each endpoint every few seconds. A
+//! failed probe counts like a failed request, and so prolongs the minute. An endpoint that is down
+//! is used again after [`PROBES_TO_RETURN`] good probes in a row.
 
 use crate::endpoint::Endpoint;
 use crate::name_space::NameSpace;
@@ -30,7 +29,7 @@ pub struct Federation {
 }
 
 impl Federation {
-    /// A federation of these endpoints, in the order of the configuration. Nothing is asked yet.
+    /// A federation of these endpoints, in the order of the configuration. No request is sent yet.
     ///
     /// # Errors
     /// The problem of the configuration.
@@ -44,8 +43,7 @@ impl Federation {
         Ok(Arc::new(Self { clock, health, current: RwLock::new(Arc::new(names)) }))
     }
 
-    /// Replaces settings and endpoints. What was known of names is forgotten, what is known of the
-    /// health of endpoints stays.
+    /// Replaces settings and endpoints. Cached names are dropped, the health of endpoints is kept.
     ///
     /// # Errors
     /// The problem of the configuration; nothing has changed then.
@@ -81,7 +79,7 @@ impl Federation {
     }
 }
 
-/// Asks an endpoint for its root; true if it answers.
+/// Requests the root of an endpoint; returns true if it answers.
 async fn probe(names: &NameSpace, endpoint: &Endpoint) -> bool {
     let was_down = names.health.is_down(&endpoint.name);
     let stat = async { endpoint.storage.stat(endpoint.root()).await };
@@ -90,7 +88,7 @@ async fn probe(names: &NameSpace, endpoint: &Endpoint) -> bool {
     if let (Err(error), false, true) = (&answer, was_down, is_down) {
         warn!(endpoint = endpoint.name, %error, "endpoint is down");
     }
-    // An endpoint that says no has answered.
+    // An endpoint that refuses the request has answered.
     answer.map_or_else(
         |error| {
             let scope = hither_replicas::classify(&error);
@@ -100,7 +98,7 @@ async fn probe(names: &NameSpace, endpoint: &Endpoint) -> bool {
     )
 }
 
-/// Counts good probes of an endpoint that is down, until there are enough.
+/// Counts good probes of an endpoint that is down, until it counts as up again.
 fn note_probe(health: &Health, name: &str, is_good: bool, good: &mut HashMap<String, u32>) {
     if !is_good || !health.is_down(name) {
         good.remove(name);

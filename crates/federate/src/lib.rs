@@ -1,4 +1,4 @@
-//! One name space over many storages: listings are merged, and clients are sent to the best
+//! One name space over many storages: listings are merged, and clients are redirected to the best
 //! replica.
 //!
 //! ```text
@@ -14,13 +14,13 @@
 //!  endpoint          core::Storage: HTTP, WebDAV, XRootD, S3, …
 //! ```
 //!
-//! The pure parts know neither sockets nor clocks. Endpoints are [`hither_core::Storage`]s that the
-//! caller opens, and the federation is a [`hither_server::Backend`]: nothing here knows HTTP, or
-//! any other protocol.
+//! The pure parts use neither sockets nor clocks. Endpoints are [`hither_core::Storage`]s that the
+//! caller opens, and the federation is a [`hither_server::Backend`]: nothing here depends on HTTP,
+//! or on any other protocol.
 //!
 //! # Where to start reading
 //!
-//! - how a federation merges names and sends clients to replicas: `src/name_space.rs`,
+//! - how a federation merges names and redirects clients to replicas: `src/name_space.rs`,
 //!   `src/merge.rs`, `src/choice.rs`, `crates/server/src/referral.rs`.
 
 mod backend;

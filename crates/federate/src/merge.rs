@@ -1,23 +1,23 @@
 //! Merging: one entry, and one listing, from the answers of many endpoints.
 //!
 //! **Agreement.** A name at several endpoints is one entry if they agree about its kind and size.
-//! Where they differ, the entry is the one that most of them have, or, of equally many, the one of
-//! the endpoint that comes first in the configuration. The others do not hold this entry, so nobody
-//! is sent there for it. An endpoint that does not tell the size of a file agrees with none: it
-//! counts only where no endpoint tells one, and then the first of them holds the entry alone. The
-//! result depends on the answers and not on their order.
+//! Where they differ, the entry is the one that most of them have, or, in a tie, the one of the
+//! endpoint that comes first in the configuration. The others do not hold this entry, so clients
+//! are not redirected there for it. An endpoint that does not state the size of a file agrees with
+//! none: it counts only where no endpoint states one, and then the first of them holds the entry
+//! alone. The result depends on the answers and not on their order.
 //!
 //! **Evidence.** Another kind, size or checksum is proof that the file is another one, and excludes
-//! an endpoint ([`MergedEntry::exclude`] for checksums, which are asked for later). Another date is
-//! none: storages date files by their arrival, so good replicas mostly have different dates. It
-//! counts as proof only where the configuration says that dates are kept
+//! an endpoint ([`MergedEntry::exclude`] for checksums, which are requested later). Another date is
+//! not: storages date files by their arrival, so correct replicas mostly have different dates. It
+//! counts as proof only where the configuration states that dates are kept
 //! ([`compare_dates`](crate::FederationSettings::compare_dates)); otherwise holders whose date is
-//! different or not known are assumed to be equal, and are named as such
+//! different or not known are assumed to be equal, and are reported as such
 //! ([`MergedEntry::assumed`]). Entity tags of two servers differ for one file, and prove nothing.
 //!
 //! **Completeness.** An endpoint that has not answered may have more names, unless another one that
-//! has listed the directory is declared to have all its files. The merged listing keeps which
-//! endpoints those are: whoever hands it on has to say so. A name that is missing at all endpoints
+//! has listed the directory is declared to have all its files. The merged listing names those
+//! endpoints: code that passes it on has to report them. A name that is missing at all endpoints
 //! that answered is missing only if all have answered.
 
 use hither_core::error::Error;
@@ -25,21 +25,21 @@ use hither_core::storage::{DirEntry, FileKind, file_name};
 use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A byte that no UTF-8 has, for those of a name that are not known.
+/// A byte that never occurs in UTF-8, in place of the unknown bytes of a name.
 const NO_UTF8: u8 = 0xff;
 
 /// The number of an endpoint, in the order of the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EndpointId(pub u16);
 
-/// The properties of an entry that endpoints have to agree about, and its time.
+/// The properties of an entry that endpoints have to agree on, and its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EntryFacts {
     /// The kind: a file or a directory.
     pub kind: FileKind,
-    /// The size in bytes, 0 for a directory; none if the endpoint does not tell it.
+    /// The size in bytes, 0 for a directory; none if the endpoint does not state it.
     pub size: Option<u64>,
-    /// The time of the last change, if the endpoint says it.
+    /// The time of the last change, if the endpoint states it.
     pub modified: Option<SystemTime>,
 }
 
@@ -47,7 +47,7 @@ impl EntryFacts {
     /// A directory without a time.
     pub const DIRECTORY: Self = Self { kind: FileKind::Directory, size: Some(0), modified: None };
 
-    /// The facts of an endpoint's entry; none for what is neither a file nor a directory.
+    /// The facts of an endpoint's entry; none for an entry that is neither a file nor a directory.
     #[must_use]
     pub fn of(entry: &DirEntry) -> Option<Self> {
         let is_named = matches!(entry.kind, FileKind::File | FileKind::Directory);
@@ -71,18 +71,19 @@ impl EntryFacts {
 /// An entry of the federation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MergedEntry {
-    /// Its properties, with the time of its first holder that says one.
+    /// Its properties, with the time of its first holder that states one.
     pub facts: EntryFacts,
     /// The endpoints that hold it, in the order of the configuration.
     pub holders: Vec<EndpointId>,
-    /// The time of the last change at each of them; empty if that is `facts.modified` at all.
+    /// The time of the last change at each of them; empty if that is `facts.modified` at all of
+    /// them.
     pub dates: Box<[Option<SystemTime>]>,
-    /// The endpoints at which something else has its name.
+    /// The endpoints whose entry of this name differs.
     pub differing: Vec<EndpointId>,
 }
 
-/// Merges what endpoints say about one name; none if nobody has it. With `compare_dates`, files of
-/// different or unknown dates differ.
+/// Merges the answers of endpoints about one name; none if no endpoint has it. With
+/// `compare_dates`, files of different or unknown dates differ.
 #[must_use]
 pub fn merge_entry(
     mut answers: Vec<(EndpointId, EntryFacts)>,
@@ -100,7 +101,7 @@ fn merge_sorted(answers: &[(EndpointId, EntryFacts)], compare_dates: bool) -> Op
     let (holder, chosen) = if votes(facts) == answers.len() {
         (first, facts)
     } else {
-        // The last of equal maxima wins, so the order is reversed.
+        // `max_by_key` returns the last of equal maxima, so the order is reversed.
         let most = answers.iter().rev().max_by_key(|(_, facts)| votes(facts))?;
         (&most.0, &most.1)
     };
@@ -132,7 +133,7 @@ impl MergedEntry {
         self.dates = if differ { dates.into() } else { Box::default() };
     }
 
-    /// Removes holders whose content is known to be another one, unless none would be left.
+    /// Removes holders whose content is known to differ, unless none would be left.
     pub fn exclude(&mut self, others: &[EndpointId]) {
         let (excluded, kept): (Vec<_>, Vec<_>) =
             self.dated_holders().partition(|(id, _)| others.contains(id));
@@ -170,11 +171,10 @@ pub struct MergedListing {
     pub entries: Vec<(Box<str>, MergedEntry)>,
     /// The endpoints that may have more names, because they have not answered.
     pub unanswered: Vec<EndpointId>,
-    /// The endpoints that have not answered either, and have nothing that one which has answered
-    /// lacks.
+    /// Further endpoints that have not answered, but are copies of one that has.
     pub copied: Vec<EndpointId>,
-    /// The names at any endpoint that are not UTF-8 or have control characters: no client can ask
-    /// for them. Of those that are not UTF-8 the other bytes are known.
+    /// The names at any endpoint that are not UTF-8 or have control characters: no client can
+    /// request them. Of those that are not UTF-8 only the other bytes are known.
     pub refused: Vec<Box<[u8]>>,
 }
 
@@ -224,7 +224,7 @@ impl ListingMerger {
         Self { compare_dates, ..Self::default() }
     }
 
-    /// Adds the entries of an endpoint. What is neither a file nor a directory is left out.
+    /// Adds the entries of an endpoint. Entries that are neither files nor directories are skipped.
     pub fn add(&mut self, endpoint: EndpointId, entries: &[DirEntry]) {
         for unnamed in entries.iter().filter(|it| it.kind == FileKind::Unnamed) {
             let name = file_name(&unnamed.path).replace(char::REPLACEMENT_CHARACTER, "\0");
@@ -241,8 +241,8 @@ impl ListingMerger {
         self.names.push((name.into(), endpoint, EntryFacts::DIRECTORY));
     }
 
-    /// Adds names that an endpoint lists without a description. Returns false if clients can ask
-    /// for one of them, so that the description is missing.
+    /// Adds names that an endpoint lists without metadata. Returns false if clients can request one
+    /// of them, so that its metadata are missing.
     pub fn add_failed(&mut self, failed: &[(String, Error)]) -> bool {
         let names = failed.iter().map(|(path, _)| file_name(path));
         let (refused, missing): (Vec<_>, Vec<_>) =
@@ -260,7 +260,7 @@ impl ListingMerger {
     #[must_use]
     pub fn finish(mut self) -> MergedListing {
         self.names.sort_unstable_by(|(a, one, _), (b, other, _)| (a, one).cmp(&(b, other)));
-        // An endpoint lists a name once; one that leads to its rules may be listed as well.
+        // An endpoint lists a name once; a directory that leads to its rules may be listed as well.
         self.names.dedup_by(|(a, one, _), (b, other, _)| a == b && one == other);
         self.unanswered.sort_unstable();
         let mut entries: Vec<(Box<str>, MergedEntry)> = Vec::new();

@@ -1,17 +1,17 @@
 //! A cache in memory with an expiry for each entry and a bound on its bytes.
 //!
 //! Names and listings of the federation are kept in two of these. The oldest entry is evicted
-//! first, but one that was used since it was put, or since this was last asked, gets a second
-//! chance: so a use costs no more than a mark. Time comes in as a value, so that tests run in
-//! virtual time.
+//! first, but one that was used since its insertion, or since the last check, gets a second chance:
+//! so a use costs no more than a mark. Callers pass the time, so that tests run in virtual time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The memory of an entry beside its path and its value: the map's slots and the two counters.
+/// The memory of an entry in addition to its path and its value: the map's slots and the two
+/// counters.
 const ENTRY_BYTES: usize = 160;
-/// Second chances that are given for one new entry, which others wait for.
+/// Maximum second chances for one insertion, which other callers wait for.
 const MAX_CHANCES: usize = 16;
 
 /// A cache by path.
@@ -52,8 +52,7 @@ impl<V: Clone> NameCache<V> {
         Some(entry.value.clone())
     }
 
-    /// Keeps the value of a path until a time. A value that takes more than half of the cache is
-    /// not kept.
+    /// Keeps the value of a path until a time. A value larger than half of the cache is not kept.
     pub fn put(&mut self, path: &str, value: V, value_bytes: usize, until: Duration) {
         self.remove(path);
         let bytes = value_bytes.saturating_add(path.len()).saturating_add(ENTRY_BYTES);
@@ -83,7 +82,7 @@ impl<V: Clone> NameCache<V> {
         self.bytes += bytes;
     }
 
-    /// Forgets a path.
+    /// Removes a path.
     pub fn remove(&mut self, path: &str) {
         if let Some(entry) = self.entries.remove(path) {
             self.by_turn.remove(&entry.turn);
@@ -91,7 +90,7 @@ impl<V: Clone> NameCache<V> {
         }
     }
 
-    /// Forgets a path, and all that is below it.
+    /// Removes a path, and everything below it.
     pub fn remove_tree(&mut self, path: &str) {
         let is_below = |rest: &str| rest.is_empty() || rest.starts_with('/');
         let is_gone = |it: &&Arc<str>| it.strip_prefix(path).is_some_and(is_below);

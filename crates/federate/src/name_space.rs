@@ -1,27 +1,28 @@
 //! The merged name space of a set of endpoints.
 //!
-//! Nothing is known until somebody asks. A question about a name goes to all endpoints that may
-//! have it, at once, each with a deadline; endpoints that count as down are not asked, and count as
-//! not having answered. The answers are kept for a while ([`NameCache`]), in memory only.
+//! Nothing is fetched before a client requests it. The lookup of a name sends requests to all
+//! endpoints that may have it, concurrently, each with a deadline; endpoints that count as down get
+//! none, and count as not having answered. The answers are cached for a while ([`NameCache`]), in
+//! memory only.
 //!
-//! **Asked once.** Clients that ask about one name at the same time wait for one question
-//! ([`questions`](crate::questions)). Whoever needs an entry goes on when most endpoints agree
-//! about it ([`Agreement`](crate::Agreement)); whoever needs all answers, or a negative one, waits
-//! for the deadline at most.
+//! **Request coalescing.** Clients that look up one name at the same time wait for one lookup
+//! ([`questions`](crate::questions)). A caller that needs an entry continues when most endpoints
+//! agree about it ([`Agreement`](crate::Agreement)); one that needs all answers, or a negative one,
+//! waits for the deadline at most.
 //!
-//! **Listings answer for names.** A listing that is cached says which endpoints hold each of its
-//! names, so that reading what was just listed asks nobody. A complete one also says which names do
-//! not exist.
+//! **Listings answer for names.** A cached listing shows which endpoints hold each of its names, so
+//! that reading a file just listed sends no request. A complete one also shows which names do not
+//! exist.
 //!
 //! **Copies.** An endpoint that has not answered makes a listing incomplete, since it may have
-//! names that no other has. That holds unless the configuration says that it is a copy of one that
-//! has listed the directory ([`PrefixSettings::copy_of`](crate::PrefixSettings::copy_of)). One that
-//! answers that it has no such directory is not enough: its disk may not be mounted. Nor is one
-//! that lists by an HTML index, which hides names. A change still needs the answers of all.
+//! names that no other has. That holds unless the configuration states that it is a copy of one
+//! that has listed the directory ([`PrefixSettings::copy_of`](crate::PrefixSettings::copy_of)). An
+//! answer that there is no such directory is not enough: the disk may not be mounted. Nor is a
+//! listing by an HTML index, which hides names. A change still needs the answers of all.
 //!
-//! **Changes.** When a client is sent somewhere to write, the federation does not see when the file
-//! is there. So the name and the listing of its directory are forgotten, and for a minute nothing
-//! is kept about them.
+//! **Changes.** When a client is redirected to write, the federation does not see when the file is
+//! complete. So the name and the listing of its directory are invalidated, and for a minute neither
+//! is cached.
 
 mod checksums;
 mod directory_memory;
@@ -52,19 +53,19 @@ use tokio::sync::watch;
 
 pub use name_answer::{NameAnswer, Need};
 
-/// Time for which nothing is kept about a name that a client may be writing.
+/// Time for which a name that a client may be writing is not cached.
 const CHANGING: Duration = Duration::from_secs(60);
-/// Memory for the names that clients may be writing, and for those in doubt, in bytes.
+/// Memory in bytes for the names that clients may be writing, and for recently invalidated names.
 const REMARKS_BYTES: usize = 4 << 20;
 
-/// The merged listing of a directory, once it is there.
+/// The merged listing of a directory, once it is complete.
 #[derive(Debug, Clone, Default)]
 struct ListingAnswer {
     listing: Option<Arc<MergedListing>>,
     is_final: bool,
 }
 
-/// The name space of a set of endpoints, with everything that is remembered about it.
+/// The name space of a set of endpoints, with its caches.
 #[derive(Debug)]
 pub struct NameSpace {
     pub(crate) settings: FederationSettings,
@@ -79,17 +80,17 @@ pub struct NameSpace {
     directories: DirectoryMemory,
     changing: Mutex<NameCache<()>>,
     checksums: KnownChecksums,
-    /// Names that were forgotten because a client came back.
+    /// Names that were invalidated because a client returned.
     doubted: Mutex<NameCache<()>>,
     asked_names: Questions<NameAnswer>,
     asked_listings: Questions<ListingAnswer>,
 }
 
 impl NameSpace {
-    /// The name space of these endpoints, about which nothing is known.
+    /// The name space of these endpoints, with empty caches.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for a network of a site that is none.
+    /// [`ErrorKind::Invalid`] for an invalid network of a site.
     pub fn new(
         config: &FederationConfig,
         endpoints: Vec<Endpoint>,
@@ -142,10 +143,10 @@ impl NameSpace {
         (names, listings, name_bytes + listing_bytes)
     }
 
-    /// The answers about a name: cached ones, or as many as `need` says.
+    /// The answers about a name: cached ones, or as many as `need` requires.
     ///
     /// # Errors
-    /// [`ErrorKind::Cancelled`] if the question was given up.
+    /// [`ErrorKind::Cancelled`] if the lookup was aborted.
     pub async fn look_up(self: &Arc<Self>, path: &str, need: Need) -> Result<Arc<NameAnswer>> {
         if let Some(known) = self.known(path) {
             return Ok(known);
@@ -161,13 +162,13 @@ impl NameSpace {
         self.asked_names.wait(path, ask, enough).await.map(Arc::new)
     }
 
-    /// The cached answer about a name, which is final.
+    /// The cached answer about a name, which is always final.
     pub(crate) fn known(&self, path: &str) -> Option<Arc<NameAnswer>> {
         let now = self.clock.now();
         if let Some(known) = lock(&self.names).get(path, now) {
             return Some(known);
         }
-        // Above the rules, the configuration answers, and at their beginning.
+        // Above the rules and at their beginning, the configuration gives the answer.
         let leading = self.numbered().filter(|(_, it)| it.prefixes.leads_below(path));
         let leading: Vec<_> = leading.map(|(id, _)| (id, EntryFacts::DIRECTORY)).collect();
         if !leading.is_empty() {
@@ -180,7 +181,7 @@ impl NameSpace {
         NameAnswer::from_listing(&listing, file_name(path)).map(Arc::new)
     }
 
-    /// Asks all endpoints that may have a name, and keeps the answer.
+    /// Queries all endpoints that may have a name, and caches the answer.
     async fn ask_about(&self, path: &str, sender: &watch::Sender<NameAnswer>) {
         let mut asked = FuturesUnordered::new();
         let mut answer = NameAnswer::default();
@@ -241,10 +242,10 @@ impl NameSpace {
         }
         let seconds = match (answer.found.is_empty(), answer.unanswered.is_empty()) {
             (false, true) => self.settings.positive_seconds,
-            // Somebody else may have it as well, and answer the next time.
+            // Another endpoint may hold it too and answer later.
             (false, false) => self.settings.positive_seconds.min(self.settings.negative_seconds),
             (true, true) => self.settings.negative_seconds,
-            // Not known.
+            // Unknown: not cached.
             (true, false) => return,
         };
         let until = self.clock.now() + Duration::from_secs_f64(seconds);
@@ -252,11 +253,11 @@ impl NameSpace {
         lock(&self.names).put(path, Arc::new(answer.clone()), bytes, until);
     }
 
-    /// The merged listing of a directory, which may be incomplete; none if it is no directory as
-    /// far as the endpoints that answered know.
+    /// The merged listing of a directory, which may be incomplete; none if no endpoint that
+    /// answered has such a directory, and the answers are complete.
     ///
     /// # Errors
-    /// [`ErrorKind::Cancelled`] if the question was given up.
+    /// [`ErrorKind::Cancelled`] if the lookup was aborted.
     pub async fn list(self: &Arc<Self>, path: &str) -> Result<Option<Arc<MergedListing>>> {
         let cached = lock(&self.listings).get(path, self.clock.now());
         if let Some(listing) = cached.filter(|listing| listing.is_complete()) {
@@ -274,7 +275,7 @@ impl NameSpace {
         Ok(answer.listing)
     }
 
-    /// Forgets what is known about a name that a client may change from now on.
+    /// Invalidates a name that a client may be about to change.
     pub(crate) fn note_change(&self, path: &str) {
         let now = self.clock.now();
         self.directories.forget(path, now);
@@ -287,13 +288,13 @@ impl NameSpace {
         }
     }
 
-    /// Returns true if a client may be changing what has a name.
+    /// Returns true if a client may be changing the entry of a name.
     fn is_changing(&self, path: &str) -> bool {
         lock(&self.changing).get(path, self.clock.now()).is_some()
     }
 
-    /// Forgets who has a file, because a client was sent there and came back; once in a while,
-    /// since programs that read the same file look the same.
+    /// Invalidates the holders of a file, because a client was redirected there and returned. Rate
+    /// limited, since programs that read the same file look like one client.
     pub(crate) fn doubt(&self, path: &str) {
         let now = self.clock.now();
         {
@@ -306,14 +307,14 @@ impl NameSpace {
         self.forget(path);
     }
 
-    /// Forgets who has a name, so that the next question goes to all endpoints.
+    /// Invalidates the holders of a name, so that the next lookup queries all endpoints.
     pub(crate) fn forget(&self, path: &str) {
         lock(&self.names).remove(path);
         lock(&self.listings).remove(parent(path));
     }
 
-    /// The endpoints that have listed a directory before and do not hold it now. Files in it may be
-    /// there, on a disk that is not mounted.
+    /// The endpoints that have listed a directory before and do not hold it now. Its files may
+    /// exist on a disk that is not mounted.
     pub(crate) fn lost_directory(
         &self,
         path: &str,
@@ -327,15 +328,15 @@ impl NameSpace {
         lost.map(|(id, _)| id).collect()
     }
 
-    /// The metadata of the names of a directory that is listed at the moment.
+    /// The entry of a name in the cached listing of its directory.
     pub(crate) fn listed(&self, path: &str) -> Option<MergedEntry> {
         let listing = lock(&self.listings).get(parent(path), self.clock.now())?;
         listing.get(file_name(path)).cloned()
     }
 }
 
-/// Returns true if the endpoint has answered that it does not have the name. One that refuses to
-/// say so has not answered.
+/// Returns true if the endpoint has answered that it does not have the name. One that refuses the
+/// request has not answered.
 fn is_negative(error: &Error) -> bool {
     error.kind() == ErrorKind::NotFound
 }

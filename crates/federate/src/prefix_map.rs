@@ -1,9 +1,9 @@
-//! Prefix mapping: which path of an endpoint a path of the federation is.
+//! Prefix mapping: from paths of the federation to paths of an endpoint.
 //!
 //! An endpoint has rules, each from a directory of the federation to a directory of the endpoint.
-//! Of the rules that a path is below, the deepest one counts, so that a rule for `/store/test` can
-//! take a part out of the rule for `/store`. What is above all rules does not exist at the
-//! endpoint; the federation shows it as directories that lead to the rules.
+//! Of the rules that a path is below, the deepest one applies, so that a rule for `/store/test` can
+//! override a part of the rule for `/store`. Paths above all rules do not exist at the endpoint;
+//! the federation shows them as directories that lead to the rules.
 
 use hither_core::storage::join;
 use std::borrow::Cow;

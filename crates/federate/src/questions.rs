@@ -1,10 +1,10 @@
-//! Questions that are asked once, however many clients wait for the answer.
+//! Request coalescing: concurrent lookups of one path share their requests.
 //!
-//! The first client that has a question starts a task that asks it. All clients, the first one as
-//! well, watch the answer grow until it is enough for them. The task goes on when they have left,
-//! because its answer is kept for others. When too many questions are open, one that nobody waits
-//! for is given up for each new one, so that a slow endpoint does not hold up names that others
-//! have.
+//! A *question* is such a shared lookup. The first client starts a task that sends the requests.
+//! All clients, including the first, watch the answer grow until it is enough for them. The task
+//! continues when they have left, because its answer is cached for others. When too many questions
+//! are open, each new one aborts one without waiting clients, so that a slow endpoint does not
+//! delay names that others have.
 
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::sync::lock;
@@ -14,14 +14,14 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-/// Maximum number of questions that are being asked, each of which goes to many endpoints. Clients
-/// that ask for names at random cannot make more.
+/// Maximum number of open questions, each of which sends requests to many endpoints. It also bounds
+/// the load from clients that request random names.
 const MAX_QUESTIONS: usize = 4_096;
 
-/// The questions that are being asked, by path.
+/// The open questions, by path.
 type OpenQuestions<A> = Arc<Mutex<HashMap<Arc<str>, Question<A>>>>;
 
-/// A question that is being asked.
+/// An open question.
 #[derive(Debug)]
 struct Question<A> {
     answer: watch::Receiver<A>,
@@ -50,7 +50,7 @@ impl<A> Default for Questions<A> {
     }
 }
 
-/// Ends a question, also one whose task fails.
+/// Removes a question when its task ends, also if it fails.
 struct EndOnDrop<A> {
     open: OpenQuestions<A>,
     path: Arc<str>,
@@ -59,7 +59,7 @@ struct EndOnDrop<A> {
 impl<A> Drop for EndOnDrop<A> {
     fn drop(&mut self) {
         let mut open = lock(&self.open);
-        // It may have been given up, and asked again by now.
+        // It may have been aborted and opened again since.
         if open.get_key_value(&self.path).is_some_and(|(asked, _)| Arc::ptr_eq(asked, &self.path)) {
             open.remove(&self.path);
         }
@@ -67,8 +67,8 @@ impl<A> Drop for EndOnDrop<A> {
 }
 
 impl<A: Clone + Default + Send + Sync + 'static> Questions<A> {
-    /// Waits for an answer that is `enough`. If nobody asks this question yet, `ask` does so, and
-    /// sends the answer as it grows.
+    /// Waits for an answer that is `enough`. If the question is not open yet, `ask` sends the
+    /// requests, and publishes the answer as it grows.
     pub(crate) async fn wait<F>(
         &self,
         path: &str,

@@ -1,15 +1,15 @@
-//! Referrals: the endpoint to which a client is sent for a file, and its other replicas.
+//! Referrals: the endpoint to which a client is redirected for a file, and its other replicas.
 //!
-//! **Reading.** The holders of the file are ranked ([`rank`]); the client is sent to the first one
-//! of which it can follow a URL, and hears of all the others. A client that asks for the same file
-//! again within seconds was not served: it gets the next holder, and the answer that sent it there
-//! is forgotten, so that all endpoints are asked again.
+//! **Reading.** The holders of the file are ranked ([`rank`]); the client is redirected to the
+//! first one of which it can follow a URL, and gets the URLs of all the others. A client that
+//! requests the same file again within seconds was not served: it gets the next holder, and the
+//! cached answer is invalidated, so that all endpoints are queried again.
 //!
 //! **Writing.** A file that one endpoint holds is replaced there. A file with several replicas is
-//! not replaced, because the others would keep the old one. New names in a directory are decided by
-//! one endpoint ([`decider`]), so that of two clients that create the same file one is refused; the
-//! directory is made there if others have it. All endpoints are asked before: nothing is written
-//! while one has not answered that may have the file, since there would be two of them.
+//! not replaced, because the others would keep the old one. One endpoint is responsible for new
+//! names in a directory ([`decider`]), so that of two clients that create the same file one is
+//! refused; the directory is made there if others have it. All endpoints are queried first: nothing
+//! is written while one that may have the file has not answered, because two versions could result.
 
 use crate::choice::{Candidate, decider, rank};
 use crate::endpoint::Endpoint;
@@ -28,7 +28,7 @@ use std::sync::Arc;
 pub(crate) type Outcome<T> = Result<T, BackendError>;
 
 impl NameSpace {
-    /// The place at which a client can do what it wants.
+    /// The location at which a client can read or write a path.
     pub(crate) async fn locate(self: &Arc<Self>, request: &LocateRequest<'_>) -> Outcome<Located> {
         match request.intent {
             Intent::Read => self.locate_for_reading(request).await,
@@ -36,7 +36,7 @@ impl NameSpace {
         }
     }
 
-    /// The place of a file to read, if it is known without asking an endpoint.
+    /// The location of a file to read, if it is known without a request to an endpoint.
     pub(crate) fn locate_known(&self, request: &LocateRequest<'_>) -> Option<Outcome<Located>> {
         if request.intent != Intent::Read || request.checksum.is_some() {
             return None;
@@ -63,7 +63,7 @@ impl NameSpace {
         self.refer(&entry, request, checksum)
     }
 
-    /// Sends a client to a holder of a file.
+    /// Redirects a client to a holder of a file.
     fn refer(
         &self,
         entry: &MergedEntry,
@@ -90,7 +90,7 @@ impl NameSpace {
             };
             if redirect.is_none() && followed.is_some() {
                 redirect = Some(url.clone());
-                // Who asks for all replicas goes nowhere yet.
+                // A client that requests all replicas is not redirected yet.
                 if !request.wants_all {
                     self.note_referral(id, client);
                 }
@@ -109,9 +109,9 @@ impl NameSpace {
         Ok(Located { metadata: Some(metadata), redirect, replicas, namespace, checksum })
     }
 
-    /// The directory for whose files the same endpoints have the same paths: that of a rule, if no
-    /// other endpoint has a part of it, else the file itself. `None` if that is not asked for, or a
-    /// URL of the file does not end with its path.
+    /// The directory whose files have the same endpoints and paths: that of a rule, if no other
+    /// endpoint has a part of it, else the file itself. `None` if that is not requested, or a URL
+    /// of the file does not end with its path.
     fn namespace(&self, request: &LocateRequest<'_>, urls: &[String]) -> Option<String> {
         let path = Some(request.path).filter(|_| request.wants_namespace)?;
         let end = url_below("http:", path);
@@ -163,7 +163,7 @@ impl NameSpace {
         Ok(Located { metadata, redirect: Some(url), namespace, ..Located::default() })
     }
 
-    /// The entry at a path before it is changed: all endpoints are asked again. Fails if one has
+    /// The entry at a path before it is changed: all endpoints are queried again. Fails if one has
     /// not answered.
     pub(crate) async fn ask_all(self: &Arc<Self>, path: &str) -> Outcome<Option<Arc<MergedEntry>>> {
         self.forget(path);
@@ -175,8 +175,8 @@ impl NameSpace {
         Ok(answer.merged.clone())
     }
 
-    /// The endpoint that decides about a new name: one that takes files there, at an HTTP URL if
-    /// any of them has one, so that all clients can be sent to it.
+    /// The endpoint that is responsible for a new name: one that accepts files there, at an HTTP
+    /// URL if any of them has one, so that all clients can be redirected to it.
     pub(crate) fn decider(&self, path: &str) -> Option<EndpointId> {
         let takes = |it: &Endpoint| it.writes && it.storage_path(path).is_some();
         let takes: Vec<_> = self.numbered().filter(|(_, it)| takes(it)).collect();
@@ -215,7 +215,7 @@ impl NameSpace {
             if !unsure.is_empty() {
                 return Err(self.incomplete(&unsure));
             }
-            // The endpoint says what it thinks of a directory that is missing everywhere.
+            // A directory that is missing everywhere is an error that the endpoint itself reports.
             let Some(entry) = &answer.merged else { return Ok(()) };
             let is_file = entry.facts.kind != FileKind::Directory;
             let files = if is_file { &entry.holders } else { &entry.differing };
@@ -232,7 +232,7 @@ impl NameSpace {
         for directory in missing.iter().rev() {
             let Some(target) = endpoint.storage_path(directory) else { continue };
             let make = async { endpoint.storage.make_directory(&target).await };
-            // What the client wants is not sent before: it can ask again.
+            // The client's own request is not sent before this succeeds: the client can repeat it.
             match self.change(endpoint, &[directory], make).await {
                 Err(error) if error.kind() != ErrorKind::AlreadyExists => {
                     return Err(backend_error(error));
@@ -257,7 +257,7 @@ impl NameSpace {
         }
     }
 
-    /// The error of an answer that some endpoints are missing in.
+    /// The error of an answer without some endpoints.
     pub(crate) fn incomplete(&self, unanswered: &[EndpointId]) -> BackendError {
         let what = format!(
             "the answer is incomplete, because these endpoints have not answered: {}",
@@ -267,7 +267,7 @@ impl NameSpace {
     }
 
     /// Sorts endpoints for a client, the best first. Also returns the key of the client, and true
-    /// if it was sent to one of them within seconds.
+    /// if it was redirected to one of them within seconds.
     fn ranked(
         &self,
         ids: &[EndpointId],
@@ -299,7 +299,7 @@ impl NameSpace {
         (candidates.into_iter().map(|it| it.endpoint).collect(), client, returned)
     }
 
-    /// Records that a client is sent to an endpoint.
+    /// Records that a client is redirected to an endpoint.
     fn note_referral(&self, id: EndpointId, client: u64) {
         let now = self.clock.now();
         lock(&self.load).add(id, now);
@@ -346,7 +346,7 @@ pub(crate) fn change_error(error: hither_core::Error) -> BackendError {
     }
 }
 
-/// The error of a change that was carried out in part: it is not one that can be repeated.
+/// The error of a change that was carried out in part, which cannot be retried.
 pub(crate) fn in_part(error: BackendError) -> BackendError {
     match error.kind() {
         BackendErrorKind::Unavailable => {

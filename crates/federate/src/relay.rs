@@ -1,17 +1,17 @@
-//! Files that the federation reads for clients that cannot be sent to them.
+//! Files that the federation reads for clients that cannot be redirected to them.
 //!
 //! Bytes are fetched in pieces from the best holder, a few pieces ahead of the client, and are not
-//! kept. If a piece fails, the next holder is asked for it.
+//! cached. If a piece fails, it is requested from the next holder.
 //!
 //! **One version.** The first piece that arrives settles the version of the response. Pieces of its
-//! holder are bound to that version. A piece of another holder is handed on only if the response
-//! that brings it has the same strong entity tag or the same date of last modification
+//! holder are bound to that version. A piece of another holder is passed on only if its response
+//! has the same strong entity tag or the same date of last modification
 //! ([`VersionBinding::agrees_with`]); the size alone does not suffice. If no holder has that
-//! version, the response breaks off.
+//! version, the response is aborted.
 //!
-//! Where the best holder tells the date of the file, the response has an entity tag of date and
-//! size, and the first piece has to be of that date. So a client that reads a file by several
-//! requests sees if they are answered by holders of different versions.
+//! Where the best holder states the date of the file, the response has an entity tag made of date
+//! and size, and the first piece has to have that date. So a client that reads a file by several
+//! requests notices if responses come from holders of different versions.
 
 use crate::endpoint::Endpoint;
 use crate::merge::{EndpointId, MergedEntry};
@@ -37,7 +37,7 @@ use tracing::warn;
 /// The size of a piece, and the number of pieces in memory for one client.
 const PIECE_BYTES: u64 = 1 << 20;
 const PIECES_AHEAD: usize = 3;
-/// Time after which no other version can get the date of a file.
+/// Time after which no other version can have the same date.
 const SETTLED: Duration = Duration::from_secs(2);
 /// The end of the year 9999, after which HTTP has no dates.
 const LAST_SECOND: u64 = 253_402_300_799;
@@ -55,7 +55,7 @@ struct Replicas {
     names: Arc<NameSpace>,
     path: Arc<str>,
     size: u64,
-    /// The holders, those that are up first.
+    /// The holders, healthy ones first.
     holders: Arc<[Holder]>,
     /// The version that the response describes, if the date of the file is known.
     described: Option<VersionBinding>,
@@ -91,7 +91,7 @@ impl RelayedFile {
         let since = since.filter(|it| it.as_secs() <= LAST_SECOND && !metadata.is_directory());
         let described = since.map(|since| {
             let modified = UNIX_EPOCH + since;
-            // Another version could get the date of this second, too.
+            // Another version could have the date of this second, too.
             let weak = if SystemTime::now() < modified + SETTLED { "W/" } else { "" };
             let etag = format!("{weak}\"{:x}-{size:x}\"", since.as_secs());
             metadata.version = Version { etag, modified };
@@ -190,7 +190,7 @@ impl Replicas {
         Ok(piece.freeze())
     }
 
-    /// Fails if the responses of a holder are of another date than the response says, or do not
+    /// Fails if the responses of a holder have another date than the described version, or do not
     /// show the version of the first piece.
     fn check_version(&self, holder: &Holder) -> Result<()> {
         if let Some(described) = &self.described
@@ -222,7 +222,7 @@ impl Replicas {
     }
 }
 
-/// A piece that is arriving.
+/// A piece that has not arrived completely.
 #[derive(Debug)]
 struct Piece {
     start: u64,
@@ -235,7 +235,7 @@ impl Piece {
         Self { start: range.start, bytes: BytesMut::zeroed(length) }
     }
 
-    /// Puts a part where it belongs. A source delivers what was requested and nothing else.
+    /// Copies a part to its position. A source delivers only requested bytes.
     fn add(&mut self, part: &Part) {
         let from = part.offset.checked_sub(self.start).and_then(|from| usize::try_from(from).ok());
         let slot = from.and_then(|from| self.bytes.get_mut(from..from + part.bytes.len()));

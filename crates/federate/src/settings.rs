@@ -1,4 +1,4 @@
-//! The configuration of a federation: that of a server, and four tables beside it.
+//! The configuration of a federation: that of a server, and three additional tables.
 
 use crate::sites::SiteSettings;
 use hither_core::error::{Error, ErrorKind, Result, invalid_toml};
@@ -33,15 +33,15 @@ use std::time::Duration;
 pub struct FederationConfig {
     /// The settings of the server.
     pub server: Settings,
-    /// How endpoints are asked, and what is kept of their answers.
+    /// Rules for requests to endpoints, and for the caches of their answers.
     pub federation: FederationSettings,
     /// The sites.
     pub sites: Vec<SiteSettings>,
-    /// The endpoints; earlier ones decide where equally many differ.
+    /// The endpoints; earlier ones decide in a tie.
     pub endpoints: Vec<EndpointSettings>,
 }
 
-/// The tables beside the settings of the server.
+/// The tables in addition to the settings of the server.
 #[derive(Debug, Deserialize)]
 struct OwnTables {
     #[serde(default)]
@@ -62,7 +62,7 @@ impl FederationConfig {
         let mut rest: toml::Table = toml::from_str(text).map_err(invalid)?;
         rest.retain(|name, _| !["federation", "sites", "endpoints"].contains(&name));
         let server = Settings::from_toml(&rest.to_string())?;
-        // From the text, so that errors have lines.
+        // Parsed from the text, so that errors have line numbers.
         let OwnTables { federation, sites, endpoints } = toml::from_str(text).map_err(invalid)?;
         let config = Self { server, federation, sites, endpoints };
         config.check()?;
@@ -111,7 +111,7 @@ fn unique<'a>(tables: &str, names: impl Iterator<Item = &'a str>) -> Result<()> 
     Ok(())
 }
 
-/// The error for the label of a site that is none.
+/// The error for the label of an unknown site.
 fn no_site(place: &str, label: &str, labels: &HashSet<&str>) -> Error {
     let mut known: Vec<_> = labels.iter().copied().collect();
     known.sort_unstable();
@@ -123,23 +123,23 @@ fn invalid(what: String) -> Error {
     Error::new(ErrorKind::Invalid, what)
 }
 
-/// How endpoints are asked, and what is kept of their answers. Everything is kept in memory only.
+/// Rules for requests to endpoints, and for the caches of their answers, which are in memory only.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct FederationSettings {
-    /// Seconds after which an endpoint that has not said whether it has a name counts as not having
-    /// answered.
+    /// Seconds after which an endpoint that has not responded to the lookup of a name counts as not
+    /// having answered.
     pub deadline_seconds: f64,
     /// The same for the listing of a directory, and for a change.
     pub listing_deadline_seconds: f64,
-    /// The entry that counts while endpoints are still being asked.
+    /// The entry that counts while some endpoints have not answered.
     pub agreement: Agreement,
     /// Seconds after which the majority of the endpoints that have answered decides, without the
     /// others.
     pub agreement_seconds: f64,
-    /// Takes files of one path and size for different ones if their dates differ, or are not told:
-    /// for endpoints that keep the dates of their files.
+    /// Treats files of one path and size as different if their dates differ, or are not stated: for
+    /// endpoints that keep the dates of their files.
     pub compare_dates: bool,
     /// Seconds for which the endpoints that have a name are remembered.
     pub positive_seconds: f64,
@@ -149,7 +149,7 @@ pub struct FederationSettings {
     pub listing_seconds: f64,
     /// Maximum of names and listings in memory, in bytes.
     pub cache_bytes: usize,
-    /// Seconds within which a client that asks for the same file again is sent to the next
+    /// Seconds within which a client that requests the same file again is redirected to the next
     /// endpoint; 0 for never.
     pub return_seconds: f64,
     /// Seconds between two probes of an endpoint.
@@ -163,7 +163,7 @@ pub struct FederationSettings {
     pub networks: Vec<String>,
 }
 
-/// The entry that counts while endpoints are still being asked.
+/// The entry that counts while some endpoints have not answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Agreement {
@@ -236,7 +236,7 @@ impl FederationSettings {
     /// The networks.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for text that is no network.
+    /// [`ErrorKind::Invalid`] for text that is not a network.
     pub fn parsed_networks(&self) -> Result<Vec<Cidr>> {
         let parse = |text: &String| {
             let wrong = || {
@@ -272,14 +272,14 @@ impl FederationSettings {
 pub struct EndpointSettings {
     /// The name, for messages, metrics and the status page.
     pub name: String,
-    /// The URL at which the federation asks it: `http`, `https`, `dav`, `davs`, `root`, `roots`,
-    /// `s3`.
+    /// The URL at which the federation accesses it: `http`, `https`, `dav`, `davs`, `root`,
+    /// `roots`, `s3`.
     pub url: String,
-    /// The URLs to which clients are sent, in place of `url`: the same directory, perhaps by other
-    /// protocols. An HTTP client gets the first one that it can follow.
+    /// The URLs to which clients are redirected, in place of `url`: the same directory, possibly by
+    /// other protocols. An HTTP client gets the first one that it can follow.
     #[serde(default)]
     pub redirects: Option<Vec<String>>,
-    /// Allows to write there.
+    /// Allows clients to write there.
     #[serde(default)]
     pub write: bool,
     /// Its share of the clients, compared with equally near endpoints.
@@ -288,8 +288,8 @@ pub struct EndpointSettings {
     /// The label of its site.
     #[serde(default)]
     pub site: Option<String>,
-    /// Directories of the federation and the directories below `url` that they are. By default the
-    /// root of the federation is `url`.
+    /// Directories of the federation, each with its directory below `url`. By default the root of
+    /// the federation is `url`.
     #[serde(default = "root")]
     pub prefixes: Vec<PrefixSettings>,
     /// The credentials of the federation for this endpoint; by default those of its environment.
@@ -346,7 +346,7 @@ impl EndpointSettings {
     }
 }
 
-/// Returns true for a URL with a user, a password or a query: no client may get it.
+/// Returns true for a URL with a user, a password or a query, which no client may see.
 pub(crate) fn has_secret(url: &str) -> bool {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -362,8 +362,8 @@ pub struct PrefixSettings {
     /// The directory below the URL of the endpoint.
     #[serde(default)]
     pub target: String,
-    /// The names of endpoints that have all files that this one has there. A listing needs this
-    /// endpoint no more if one of them has answered.
+    /// The names of endpoints that have all files that this one has there. A listing does not need
+    /// this endpoint if one of them has answered.
     #[serde(default)]
     pub copy_of: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Sites: which endpoints are near a client.
+//! Sites: the distances of endpoints from clients.
 //!
 //! A site is a label with the networks of its machines. A client belongs to the site of the
 //! smallest network that contains its address. Endpoints of the same site are the nearest; then
@@ -9,14 +9,14 @@ use hither_server::Cidr;
 use serde::Deserialize;
 use std::net::IpAddr;
 
-/// The distance of an endpoint of which nothing else is known.
+/// The distance of an endpoint if no other is known.
 pub const FAR: u16 = u16::MAX;
 
 /// A site of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SiteSettings {
-    /// The label, as endpoints have it.
+    /// The label, as used by endpoints.
     pub name: String,
     /// The networks of the site, such as `192.0.2.0/24`.
     #[serde(default)]
@@ -38,7 +38,7 @@ impl Sites {
     /// The sites of a configuration.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for a network that is none.
+    /// [`ErrorKind::Invalid`] for an invalid network.
     pub fn new(sites: Vec<SiteSettings>) -> Result<Self> {
         let mut networks = Vec::new();
         for (site, index) in sites.iter().zip(0..) {

@@ -1,9 +1,9 @@
-//! Checksums of files as their holders tell them, and the holders that these show to differ.
+//! Checksums of files as their holders state them, and the holders whose checksums differ.
 //!
-//! Holders are asked for a checksum only if a client wants one, because storages may have to read
-//! the whole file. What is learned then counts for all clients: holders whose checksum is not that
-//! of most are excluded from the entry for an hour, or until a client changes the file. One that
-//! tells no checksum in time stays, as its checksum is not known.
+//! Checksums are requested from holders only if a client wants one, because storages may have to
+//! read the whole file. The result applies to all clients: holders whose checksum is not that of
+//! most are excluded from the entry for an hour, or until a client changes the file. One that
+//! states no checksum in time is not excluded, because its checksum is not known.
 
 use super::NameSpace;
 use crate::endpoint::Endpoint;
@@ -20,22 +20,23 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tracing::warn;
 
-/// Holders that are asked for the checksum of a file.
+/// Maximum number of holders from which the checksum of a file is requested.
 const MAX_ASKED: usize = 4;
-/// Memory for each of the remarks about names, in bytes.
+/// Memory for each of the caches of [`KnownChecksums`], in bytes.
 const REMARKS_BYTES: usize = 4 << 20;
-/// Time for which holders are excluded, and after which a conflict is logged again.
+/// Time for which holders are excluded.
 const EXCLUDED: Duration = Duration::from_hours(1);
+/// Time after which a conflict is logged again.
 const LOGGED: Duration = Duration::from_hours(24);
 
 /// Checksums, and names about which endpoints differ.
 #[derive(Debug)]
 pub(super) struct KnownChecksums {
-    /// The last checksum that was asked for of each file; none if no holder has one of that kind.
+    /// The last requested checksum of each file; none if no holder has one of that kind.
     told: Mutex<NameCache<(Algorithm, Option<Checksum>)>>,
     /// The endpoints at which a file has another checksum.
     differing: Mutex<NameCache<Arc<[EndpointId]>>>,
-    /// The names of which a conflict was logged.
+    /// The names for which a conflict was logged.
     logged: Mutex<NameCache<()>>,
 }
 
@@ -57,8 +58,8 @@ impl KnownChecksums {
 }
 
 impl NameSpace {
-    /// The checksum of a file that most of the best holders tell, as soon as all have answered, or
-    /// after the time for a majority. All are asked at once.
+    /// The checksum of a file that most of the best holders state, as soon as all have answered, or
+    /// after the time for a majority. All are queried concurrently.
     pub(crate) async fn checksum(
         &self,
         path: &str,
@@ -91,7 +92,8 @@ impl NameSpace {
                     None => break,
                 },
                 () = &mut late, if !is_late => is_late = true,
-                // A holder that computes it now has it the next time; that is no failure.
+                // A holder that is still computing it will have it the next time; this is not a
+                // failure.
                 () = &mut deadline => {
                     is_sure = false;
                     break;
@@ -100,7 +102,7 @@ impl NameSpace {
         }
         told.sort_unstable_by_key(|(id, _)| *id);
         let votes = |sum: &Checksum| told.iter().filter(|(_, it)| it == sum).count();
-        // The last of equal maxima wins, so the order is reversed.
+        // `max_by_key` returns the last of equal maxima, so the order is reversed.
         let most = told.iter().rev().max_by_key(|(_, sum)| votes(sum)).map(|(_, sum)| sum.clone());
         if let Some(most) = &most {
             self.note_checksums(path, most, &told);
@@ -113,7 +115,7 @@ impl NameSpace {
         most
     }
 
-    /// Excludes holders that tell another checksum than `most`.
+    /// Excludes holders that state another checksum than `most`.
     fn note_checksums(&self, path: &str, most: &Checksum, told: &[(EndpointId, Checksum)]) {
         let (same, differing): (Vec<_>, Vec<_>) = told.iter().partition(|(_, sum)| sum == most);
         if differing.is_empty() {
@@ -149,8 +151,8 @@ impl NameSpace {
         }
     }
 
-    /// Logs and counts, once a day for each name, that endpoints differ about it: those that have
-    /// what counts, and the others.
+    /// Logs and counts, once a day for each name, that endpoints differ about it: those that hold
+    /// the entry, and the others.
     pub(super) fn log_conflicts<'a>(
         &self,
         names: impl Iterator<Item = (String, &'a [EndpointId], &'a [EndpointId])>,

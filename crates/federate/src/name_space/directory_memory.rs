@@ -1,8 +1,8 @@
 //! Directories that endpoints have listed.
 //!
-//! A disk that is not mounted looks like a directory that somebody has removed. So an endpoint that
-//! lists a directory no more counts as one that has not answered, until a client removes the
-//! directory through the federation, the endpoint has it again, or a week has passed.
+//! A disk that is not mounted looks like a removed directory. So an endpoint that no longer lists a
+//! directory counts as one that has not answered, until a client removes the directory through the
+//! federation, the endpoint has it again, or a week has passed.
 
 use crate::merge::EndpointId;
 use crate::name_cache::NameCache;
@@ -14,14 +14,14 @@ use std::time::Duration;
 
 /// Memory for the names, in bytes.
 const MAX_BYTES: usize = 16 << 20;
-/// Time for which a directory that is gone is missed.
+/// Time for which an endpoint that lacks a directory counts as not having answered.
 const KEPT: Duration = Duration::from_hours(7 * 24);
 
-/// Directories of one directory, each with the endpoint that listed it. The directory itself has no
-/// name; it is among them if the endpoint shows it in no other one.
+/// Directories in one directory, each with the endpoint that listed it. The directory itself, with
+/// an empty name, is among them if the endpoint lists it in no other one.
 pub(super) type ListedDirectories = BTreeSet<(EndpointId, Box<str>)>;
 
-/// The same with the time at which the endpoint had them last.
+/// The same, with the time at which the endpoint last listed them.
 type KnownDirectories = BTreeMap<(EndpointId, Box<str>), Duration>;
 
 /// The directories that endpoints have listed, by the directory that they are in.
@@ -47,7 +47,7 @@ impl DirectoryMemory {
         has(parent(path), file_name(path)) || has(path, "")
     }
 
-    /// Notes that the endpoint has the directory at `path`.
+    /// Records that the endpoint has the directory at `path`.
     pub(super) fn add(&self, endpoint: EndpointId, path: &str, now: Duration) {
         let mut memory = lock(&self.0);
         let mut known = known(&mut memory, parent(path), now);
@@ -55,8 +55,8 @@ impl DirectoryMemory {
         keep(&mut memory, parent(path), known, now);
     }
 
-    /// Notes the directories that endpoints list in the one at `path`. Returns the endpoints that
-    /// have `answered` and lack one that they had.
+    /// Records the directories that endpoints list in the one at `path`. Returns the endpoints that
+    /// have `answered` and lack one that they listed before.
     pub(super) fn note(
         &self,
         path: &str,
@@ -73,7 +73,7 @@ impl DirectoryMemory {
         lacking
     }
 
-    /// Forgets a directory that a client may remove, with all that is below it.
+    /// Removes the records of a directory that a client may remove, and of everything below it.
     pub(super) fn forget(&self, path: &str, now: Duration) {
         let mut memory = lock(&self.0);
         let mut known = known(&mut memory, parent(path), now);
@@ -86,7 +86,7 @@ impl DirectoryMemory {
     }
 }
 
-/// The directories in `path` that endpoints had in the time for which they are missed.
+/// The directories in `path` that endpoints have listed within [`KEPT`].
 fn known(
     memory: &mut NameCache<Arc<KnownDirectories>>,
     path: &str,

@@ -1,4 +1,4 @@
-//! A question to all endpoints for what is in a directory.
+//! A request to all endpoints for the entries of a directory.
 
 use super::{NameSpace, is_negative};
 use crate::merge::{EndpointId, ListingMerger, MergedListing};
@@ -11,8 +11,8 @@ use hither_core::sync::lock;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time for which every listing is kept, so that its entries can be described: also an incomplete
-/// one, and one that waited for a silent endpoint.
+/// Time for which every listing is cached, so that metadata of its entries can be returned: also an
+/// incomplete one, and one that waited for a silent endpoint.
 const DESCRIBED: Duration = Duration::from_secs(1);
 
 impl NameSpace {
@@ -48,8 +48,8 @@ impl NameSpace {
             match listed {
                 Ok(listing) => {
                     exists = true;
-                    // The directory itself is missed from now on, also if the one above is never
-                    // listed.
+                    // If the directory is missing later, this is noticed even if the one above is
+                    // never listed.
                     if is_inside {
                         self.directories.add(id, path, now);
                     } else {
@@ -62,15 +62,15 @@ impl NameSpace {
                     if listing.is_complete() {
                         whole.push(id);
                     }
-                    // Names that it refuses to describe are missing, too, unless no client can ask
-                    // for them.
+                    // Names without metadata count as missing, too, unless no client can request
+                    // them.
                     match (merger.add_failed(&listing.failed), listing.gaps.is_empty()) {
                         (true, true) => answered.push(id),
                         _ => merger.add_unanswered(id),
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::Invalid => files.push(id),
-                // Nothing has that name there, and nothing had. A root that is missing is a disk
+                // The name does not exist there, and did not before. A missing root means a disk
                 // that is not mounted.
                 Err(error)
                     if is_negative(&error) && !is_root && !self.directories.had(id, path, now) => {}
@@ -80,7 +80,7 @@ impl NameSpace {
         for lacking in self.directories.note(path, &answered, directories, now) {
             merger.add_unanswered(lacking);
         }
-        // A file in place of the directory that others have may hide what was in it.
+        // A file in place of the directory that others have may hide entries of it.
         for id in files.into_iter().filter(|_| exists) {
             merger.add_unanswered(id);
         }
@@ -101,8 +101,8 @@ impl NameSpace {
         Some(listing)
     }
 
-    /// The listing without holders that are known to differ, and with the endpoints that need not
-    /// answer, since they are copies of others whose listing is `whole`.
+    /// The listing without holders that are known to differ. Endpoints that are copies of others
+    /// whose listing is `whole` become [`MergedListing::copied`].
     fn judge(
         &self,
         path: &str,
@@ -120,7 +120,7 @@ impl NameSpace {
         listing
     }
 
-    /// Returns true if an endpoint has nothing in a directory that one of `others` lacks.
+    /// Returns true if an endpoint is declared as a copy of one of `others` in a directory.
     fn is_copy(&self, id: EndpointId, path: &str, others: &[EndpointId]) -> bool {
         let rule = self.endpoint(id).and_then(|it| it.prefixes.rule(path));
         let mut others = others.iter().filter_map(|id| self.endpoint(*id));

@@ -1,4 +1,4 @@
-//! Answers about a name: what endpoints have said so far, and which entry counts.
+//! Answers about a name: the answers of endpoints so far, and the entry that counts.
 
 use crate::merge::{EndpointId, EntryFacts, MergedEntry, MergedListing};
 use crate::settings::Agreement;
@@ -7,28 +7,27 @@ use std::sync::Arc;
 /// The answers about a name, so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NameAnswer {
-    /// The endpoints that have something of that name.
+    /// The endpoints that have an entry of that name.
     pub found: Vec<(EndpointId, EntryFacts)>,
-    /// The entry that most of them have; none if nobody has it.
+    /// The entry that most of them have; none if no endpoint has the name.
     pub merged: Option<Arc<MergedEntry>>,
     /// The endpoints that have not answered.
     pub unanswered: Vec<EndpointId>,
-    /// The endpoints that have not answered either, and have no name that one which has answered
-    /// lacks.
+    /// Further endpoints that have not answered, but are copies of one that has.
     pub copied: Vec<EndpointId>,
     /// The number of endpoints that may still answer.
     pub pending: usize,
     /// True once the time for a majority has passed.
     pub is_late: bool,
-    /// True if no answer is waited for any more.
+    /// True if no further answer is awaited.
     pub is_final: bool,
 }
 
 impl NameAnswer {
-    /// Returns true if somebody has the name, and the entry is the one that counts.
+    /// Returns true if an endpoint has the name, and the entry is the one that counts.
     pub(super) fn is_decided(&self, agreement: Agreement) -> bool {
         self.merged.as_ref().is_some_and(|entry| {
-            // As if all those that differ agreed, and those that have not answered with them.
+            // The worst case: all those that differ agree, and pending endpoints agree with them.
             let others = entry.differing.len() + self.pending;
             self.is_late || agreement == Agreement::First || entry.holders.len() > others
         })
@@ -52,7 +51,8 @@ impl NameAnswer {
         })
     }
 
-    /// All endpoints that have not answered, which may have the name, or another version of it.
+    /// All endpoints that have not answered. They may have the name, or another version of the
+    /// file.
     pub(crate) fn silent(&self) -> Vec<EndpointId> {
         self.unanswered.iter().chain(&self.copied).copied().collect()
     }

@@ -7,7 +7,7 @@ use std::future::Future;
 use std::time::Duration;
 
 impl NameSpace {
-    /// Asks an endpoint, and records how it went.
+    /// Sends a request to an endpoint, and records its result.
     pub(crate) async fn ask<T>(
         &self,
         endpoint: &Endpoint,
@@ -17,8 +17,8 @@ impl NameSpace {
         self.request(endpoint, deadline, Effect::Read, question).await
     }
 
-    /// Lets an endpoint change the entries at `paths`, and keeps nothing older about them, whatever
-    /// it answers. The error says if the change may have been carried out.
+    /// Lets an endpoint change the entries at `paths`, and invalidates what is cached about them,
+    /// whatever the result. The error states if the change may have been carried out.
     pub(crate) async fn change<T>(
         &self,
         endpoint: &Endpoint,
@@ -26,7 +26,7 @@ impl NameSpace {
         change: impl Future<Output = Result<T>>,
     ) -> Result<T> {
         let note = || paths.iter().for_each(|path| self.note_change(path));
-        // Before, too: nobody may be waiting for the answer when it comes.
+        // Before the request, too: this future may be dropped before the response arrives.
         note();
         let deadline = self.settings.listing_deadline();
         let answer = self.request(endpoint, deadline, Effect::Change, change).await;
@@ -48,7 +48,7 @@ impl NameSpace {
                 endpoint.storage.name(),
                 deadline.as_secs_f64()
             );
-            // One late answer may be chance.
+            // One late response may be chance.
             let sent = Failure::Interrupted(Delivery::Sent);
             let error = Error::new(ErrorKind::Timeout, what).with_failure(sent);
             Err(error.of_request(effect, "change"))
@@ -60,7 +60,8 @@ impl NameSpace {
             }
             Err(error) => {
                 endpoint.record_failure();
-                // A change is not repeated, but the endpoint is no more down than after a read.
+                // A change is not retried, but for the health of the endpoint its failure counts
+                // like that of a read.
                 let as_read = error.clone().with_effect(Effect::Read);
                 let is_down = self.health.record_error(&endpoint.name, &as_read);
                 tracing::debug!(endpoint = endpoint.name, %error, is_down, "no answer");
@@ -71,7 +72,7 @@ impl NameSpace {
 
     fn record_answer(&self, endpoint: &Endpoint, began: Duration) {
         endpoint.record_answer(self.clock.now().saturating_sub(began));
-        // One that counts as down returns by its probes.
+        // An endpoint that counts as down is used again only after good probes.
         if !self.health.is_down(&endpoint.name) {
             self.health.record_success(&endpoint.name);
         }
