@@ -47,7 +47,7 @@ class ClusterSummary:
     seconds: float
     """Length of this run."""
     notices: list[str]
-    """Names that were left out, and what went wrong and was mended."""
+    """Names that were left out, and problems from which the copy recovered."""
 
 
 def copy(
@@ -67,8 +67,8 @@ def copy(
 ) -> ClusterSummary | None:
     """Copy the directory ``source`` to ``destination`` by all workers of a Dask cluster.
 
-    A copy that was interrupted goes on when it is called again on the same machine, with the same
-    names; nothing is sent again but what nodes had in hand, and what has changed since.
+    A copy that was interrupted resumes when it is called again on the same machine, with the same
+    names; only data in progress at the nodes, and files that have changed since, are sent again.
 
     Parameters
     ----------
@@ -83,18 +83,18 @@ def copy(
     bandwidth
         Most bytes a second, of all nodes together: a number, or text such as ``"100 MB"``.
     third_party
-        ``"auto"``, ``"pull"`` or ``"push"``: the servers move the files, as the nodes ask them to.
+        ``"auto"``, ``"pull"`` or ``"push"``: the servers move the files, as the nodes request.
     include, exclude
-        Patterns of files to take or leave out, as of :func:`hither.copy`.
+        Patterns of files to include or exclude, as for :func:`hither.copy`.
     large
-        Files from this size on are copied in ranges, by several nodes at once, where the
+        Files from this size on are copied in ranges, by several nodes at the same time, where the
         destination permits it.
     source_addresses
         Addresses or interfaces over which each node spreads its connections, such as
-        ``["eth0", "eth1"]``; by default what its own configuration says.
+        ``["eth0", "eth1"]``; by default those of its own configuration.
     detach
-        Deal out the work on a worker of the cluster, and return at once: the copy goes on without
-        this process. Otherwise it pauses when this process ends.
+        Coordinate the copy on a worker of the cluster, and return immediately: the copy continues
+        without this process. Otherwise it pauses when this process ends.
     progress
         Function to call about ten times a second.
 
@@ -145,7 +145,7 @@ def _copy(client: Any, options: ClusterOptions, progress: Callable[[ClusterProgr
 
 
 def _copy_on_worker(options: ClusterOptions) -> dict[str, Any]:
-    """Run a whole copy as a task, which counts for no thread of its worker."""
+    """Run a whole copy as a task that occupies no thread of its worker."""
     from distributed import worker_client
 
     with worker_client() as client:

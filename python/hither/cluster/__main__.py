@@ -1,4 +1,4 @@
-"""``python -m hither.cluster``: what ``hither cp -r SRC DST --cluster ADDRESS`` runs."""
+"""``python -m hither.cluster``, which ``hither cp -r SRC DST --cluster ADDRESS`` runs."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def main(arguments: list[str] | None = None) -> int:
         _say(str(error) or type(error).__name__)
         if isinstance(error, HitherError):
             return EXIT_CODES.get(error.kind, EXIT_FAILED)
-        # The connections of Dask raise errors of the system.
+        # The connections of Dask raise system errors.
         return EXIT_NETWORK if isinstance(error, OSError) else EXIT_USAGE
     bar.clear()
     if summary is None:
@@ -149,17 +149,17 @@ def _counted(number: int, what: str) -> str:
 
 
 def _say(message: str) -> None:
-    # A message that cannot be written is lost, never the job.
+    # A message that cannot be written is dropped; the job continues.
     _write("stderr", f"hither: {message}\n")
 
 
 def _write(name: str, text: str) -> OSError | None:
-    """Write to a standard stream; return the error if it takes nothing, and then write no more."""
+    """Write to a standard stream; return the error if that fails, and then write no more."""
     try:
         getattr(sys, name).write(text)
         getattr(sys, name).flush()
     except OSError as error:
-        # Python would try again at its end, and fail with an exit code of its own.
+        # Python would try to write again at its exit, and fail with an exit code of its own.
         setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115
         return error
     return None

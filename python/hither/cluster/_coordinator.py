@@ -1,16 +1,16 @@
 """Deals out the leases of a job to the nodes of a Dask cluster, and takes their results.
 
-Each lease is a Dask task that hands it to the mover of the node that it comes to. Dask places the
-tasks, and runs one again when its worker is lost. That is no danger: the second task finds the
-fence of the lease claimed and fails, and the lease is dealt out anew.
+Each lease is a Dask task that passes it to the mover of the node on which it runs. Dask places the
+tasks, and runs one again when its worker is lost. That is safe: the second task finds the fence of
+the lease claimed and fails, and the lease is granted anew.
 
-Tasks say twice a second how far they are (an event of Dask). A node is *suspected* when one of its
+Tasks report their progress twice a second (an event of Dask). A node is *suspected* when one of its
 tasks, or its mover, has been silent for SILENCE_SECONDS: it may be dead, stopped or cut off, and
-nothing here depends on which. Its leases are taken back: their fences are removed, and the leases
-are dealt out to other nodes. When it is heard of again it gets work again.
+nothing here depends on the cause. Its leases are revoked: their fences are removed, and the leases
+are granted to other nodes. When it reports again it gets work again.
 
-The fence of a lease is a directory at the destination that is made here, when the lease is dealt
-out, and by nobody else; see ``crates/hither/src/mover/work.rs`` for what it prevents.
+The fence of a lease is a directory at the destination that only the coordinator creates, when it
+grants the lease; see ``crates/hither/src/mover/work.rs`` for what it prevents.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
     from hither.cluster._options import ClusterOptions
 
 SILENCE_SECONDS = 4.0
-"""A node that has said nothing for this long is suspected: eight reports of its tasks."""
+"""A node without a report for this long is suspected: the time of eight reports of its tasks."""
 START_SECONDS = 20.0
-"""The same for a mover that is only being started."""
+"""The same for a mover that is still starting."""
 DEALERS = 16
 """Nodes that are given their shares at the same time."""
 SURVEY_SECONDS = 15.0
-"""A node that does not answer after this time has nothing to say."""
+"""A node that does not respond within this time is left out."""
 
 
 @dataclass
@@ -106,9 +106,9 @@ class Coordinator:
         self._totals_at = self._began
 
     def run(self, show: Callable[[ClusterProgress], object] = lambda _: None) -> ClusterProgress:
-        """Copy until nothing is left to do."""
+        """Copy until the job is over."""
         self._manifest.begin_run()
-        # The listing reads only, and takes round trips, as does what follows.
+        # The listing only reads, and its round trips overlap with those of the following calls.
         self._listing.start()
         try:
             self._destination = Destination(self._options, self._manifest, self._job)
@@ -121,7 +121,7 @@ class Coordinator:
         self._dask.subscribe_topic(topic, lambda event: self._events.put(lambda: self._reported(event[1])))
         try:
             self._survey()
-            # What nodes have done since an earlier run is looked at, too.
+            # The listing thus also checks files that nodes have copied since an earlier run.
             self._opened.set_result(self._destination)
             while not self._manifest.is_over():
                 self._listing.check()
@@ -147,12 +147,12 @@ class Coordinator:
         return progress
 
     def progress(self) -> ClusterProgress:
-        """Return the figures now."""
+        """Return the current figures."""
         now = time.monotonic()
         if now > self._totals_at:
             self._totals_are_whole = self._manifest.is_listed
             self._totals = self._manifest.totals()
-            # Of a million files that takes a while, and is not done all the time.
+            # The totals of a million files take a while, so they are computed at intervals.
             self._totals_at = now + max(1.0, 20 * (time.monotonic() - now))
         nodes = sorted(self._workers.nodes.values(), key=lambda node: node.name)
         arrived = sum(node.bytes + sum(node.open.values()) for node in nodes)
@@ -168,7 +168,7 @@ class Coordinator:
         return self._manifest.error_kind()
 
     def notices(self) -> list[str]:
-        """Return what is no error."""
+        """Return the notices, which are not errors."""
         return [*self._listing.notices, *self._notices, *self._destination.notices]
 
     def close(self) -> None:
@@ -184,7 +184,7 @@ class Coordinator:
         return self._manifest.is_over() and self._manifest.totals().files_failed == 0
 
     def _end(self) -> None:
-        """Remove what the job needed."""
+        """Remove the job's temporary files."""
         those = self._workers.trusted() or self._workers.threads()
         futures = {worker: self._workers.submit_to(worker, _node.clean) for worker in those}
         found = gather(list(futures.values()), SURVEY_SECONDS)
@@ -200,7 +200,8 @@ class Coordinator:
     # Leases.
 
     def _survey(self) -> None:
-        """Take what nodes have done since an earlier run; take back what no mover has any more."""
+        """Collect results of nodes since an earlier run; revoke leases that no mover has any
+        more."""
         sources = self._options.source_addresses
         futures = {worker: self._workers.submit_to(worker, _node.survey, sources) for worker in self._workers.threads()}
         found = gather(list(futures.values()), SURVEY_SECONDS)
@@ -225,7 +226,8 @@ class Coordinator:
         self._remove_revoked()
 
     def _grant(self) -> None:
-        """Deal out leases, a connection for each: two for each thread, the second to follow."""
+        """Grant leases, a connection for each: two per thread, the second to run after the
+        first."""
         if time.monotonic() < self._pause_until:
             return
         most = 2 * self._workers.slots()
@@ -238,7 +240,7 @@ class Coordinator:
             self._fences.make(lease, self._made)
 
     def _say_last(self) -> None:
-        """Say to nodes that no lease waits, once everything is listed."""
+        """Notify nodes that no lease waits, once everything is listed."""
         if self._manifest.is_listed:
             for node in self._workers.nodes.keys() - self._knows_last:
                 self._knows_last.add(node)
@@ -258,10 +260,10 @@ class Coordinator:
         if error is None:
             self._submit(lease, self._destination.fence(lease.name))
         elif isinstance(error, FileExistsError):
-            # It was dealt out before something made the manifest forget that: this epoch is taken.
+            # It was granted before, but the manifest has lost that record: this epoch is in use.
             self._take_back(lease.name)
         else:
-            # The destination does not answer or does not permit it, or the copy was taken over.
+            # The destination does not respond or does not permit it, or the copy was taken over.
             self._destination.check_owner()
             self._absorb(lease.name, {"error": [_kind(error), str(error)]})
 
@@ -297,10 +299,10 @@ class Coordinator:
         if granted is None or granted.future is not future:
             return
         if future.status == "cancelled":
-            # So are all when the scheduler is lost. Movers go on: nothing is taken back.
+            # The loss of the scheduler cancels all futures. Movers continue: nothing is revoked.
             raise ClusterLostError
         if future.status != "finished":
-            # The worker is lost, or the task failed: nobody knows what the mover does.
+            # The worker is lost, or the task failed: the state of the mover is unknown.
             error = future.exception(timeout=1) if future.status == "error" else None
             if error is not None:
                 self._notices[f"lease {name}: {error}"] = None
@@ -309,22 +311,22 @@ class Coordinator:
         try:
             result = future.result(timeout=10)
         except TimeoutError:
-            # The worker that has it was stopped, or cut off, before anybody had asked for it.
+            # The worker that has it was stopped, or cut off, before the result was requested.
             self._take_back(name)
             return
         except OSError:
-            # The scheduler, which brings it, is gone: the mover keeps it.
+            # The scheduler, which transfers it, is gone: the mover keeps it.
             raise ClusterLostError from None
         self._absorb(name, result)
 
     def _absorb(self, name: str, result: dict[str, Any]) -> None:
-        """Take a result, of a lease that may have been taken back meanwhile."""
+        """Record a result, of a lease that may have been revoked meanwhile."""
         granted = self._granted.pop(name, None)
         if granted is not None:
             granted.future.release()
         if granted is not None and "node" in result:
             node = self._workers.node(result["node"])
-            # What it told itself counts, and of others that had the lease what they last reported.
+            # The result counts for this node, the last report for others that had the lease.
             node.open.pop(name, None)
             node.leases += 1
             node.bytes += result["bytes_arrived"]
@@ -340,7 +342,7 @@ class Coordinator:
         if result.get("error") is None:
             self._fences.tidy(name)
         else:
-            # Nothing is tried again at once where a server may be down.
+            # Nothing is retried immediately where a server may be down.
             self._pause_until = time.monotonic() + 0.5
             if name not in self._remove_revoked():
                 self._shares.ended(name, time.monotonic())
@@ -358,7 +360,7 @@ class Coordinator:
             node.bytes += node.open.pop(name, 0)
 
     def _remove_revoked(self) -> list[str]:
-        """Remove the fences of leases that were taken back; return their names."""
+        """Remove the fences of revoked leases; return their names."""
         names = [lease.name for lease in self._manifest.open_leases("revoking")]
         for name in names:
             self._fences.remove(name, self._fence_is_gone)
@@ -371,7 +373,7 @@ class Coordinator:
     # Nodes.
 
     def _note_workers(self) -> None:
-        """Note workers that have come: each may have a lease from now on."""
+        """Record new workers: each may have a lease from now on."""
         new = self._workers.threads().keys() - self._noted
         if new:
             self._noted |= new
@@ -423,7 +425,7 @@ class Coordinator:
         unheard = [it for it in self._granted.values() if it.heard is None and now - it.at > SILENCE_SECONDS]
         if not unheard:
             return
-        # Tasks wait for a thread: that is no cause for alarm where others are at work.
+        # Tasks may wait for a thread: no reason to suspect a node whose other tasks report.
         try:
             waiting = self._workers.waiting()
         except Exception:  # noqa: BLE001
@@ -437,7 +439,7 @@ class Coordinator:
             self._take_back(granted.lease.name)
 
     def _wait(self) -> None:
-        """Handle what has happened, for a tenth of a second at the least."""
+        """Handle events for at least a tenth of a second."""
         deadline = time.monotonic() + 0.1
         while True:
             try:
@@ -448,7 +450,7 @@ class Coordinator:
 
 
 def _lock(path: Path) -> int:
-    """Keep other runs of the job away, until the file is closed."""
+    """Lock the job against other runs, until the file is closed."""
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,14 +1,14 @@
-"""The destination of a job: its directory, and in it the one of the fences.
+"""The destination of a job: its directory, and the directory of the fences in it.
 
-A fence that was removed keeps late nodes out only where nobody but the coordinator makes it again.
-XrdHttp, nginx with ``create_full_put_path`` and others make missing directories for a file that is
-put below them; whether the server does so is found out when a run begins. There a file, the
-*tombstone*, takes the place of each fence that was removed, and no lease is dealt out again before
-it is there: nothing can be put below a file.
+A removed fence keeps late nodes out only where no request but the coordinator's can create it
+again. XrdHttp, nginx with ``create_full_put_path`` and others create missing directories for a file
+that is put below them; a run begins with a test for that. On such servers a file, the *tombstone*,
+takes the place of each removed fence, and no lease is granted again before it exists: no file can
+be put below a file.
 
-A small file in the destination, the *mark*, names the directory of the fences. By it the next
-coordinator of the same copy, which may know nothing else, finds where the tree goes, and takes all
-leases back.
+A small file in the destination, the *mark*, names the directory of the fences. From it the next
+coordinator of the same copy, which may have no other record, learns the target of the tree, and
+revokes all leases.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Destination:
     """Directories at the destination, which the coordinator alone makes and removes."""
 
     def __init__(self, options: ClusterOptions, manifest: Manifest, job: str) -> None:
-        """Decide where the tree goes, and make that directory and the one of the fences in it."""
+        """Choose the target of the tree; make that directory and the one of the fences in it."""
         self._files = default_client()
         self._name = f".hither-cluster-{options.job_folder().name}"
         self._needs_tombstones = False
@@ -91,7 +91,7 @@ class Destination:
         self._files.make_directory(self.fence(name))
 
     def make(self, url: str) -> bool:
-        """Make a directory, unless it is there; tell whether it was made."""
+        """Make a directory, unless it exists; return whether it was made."""
         try:
             self._files.make_directory(url)
         except FileExistsError:
@@ -101,7 +101,7 @@ class Destination:
         return True
 
     def close_fence(self, name: str) -> None:
-        """Remove the fence of a lease, so that nobody can put or rename anything there any more.
+        """Remove the fence of a lease, so that no node can put or rename anything there any more.
 
         Raises an error where a late node makes it again meanwhile.
         """
@@ -117,10 +117,10 @@ class Destination:
             raise HitherError(message)
 
     def lost(self, directory: str, wanted: Mapping[str, tuple[bool, int]]) -> tuple[list[str], HitherError | None]:
-        """Return the names of a directory that are not there as they are wanted.
+        """Return the names of a directory that do not exist as wanted.
 
-        That is as a directory, or as a file of a size. Where the directory cannot be listed, each
-        name is looked at, and the error is returned, too.
+        A name is wanted as a directory, or as a file of a size. Where the directory cannot be
+        listed, the metadata of each name are requested, and the error is returned, too.
         """
         url = below(self.target, directory) if directory else self.target
         failure: HitherError | None = None
@@ -144,16 +144,16 @@ class Destination:
         return lost, failure
 
     def end(self, lost: Iterable[str], *, is_complete: bool) -> None:
-        """Remove what the job needed; ``lost`` nodes may go on with a lease at any time."""
+        """Remove the job's temporary files; ``lost`` nodes may resume a lease at any time."""
         self._end(self.aside, ", ".join(sorted(lost)))
         if is_complete and self._marked_run(self.target) == self._run:
             self._remove(below(self.target, self._name))
 
     def is_one(self, path: str, other: str) -> bool:
-        """Tell whether two paths of one directory, which differ in case or form, may become one.
+        """Return whether two paths of one directory, which differ in case or form, may become one.
 
-        Their directory is asked, or the nearest above it that is there, and the one of the fences,
-        where they may wait for their names.
+        The test is made in their directory, or the nearest existing one above it, and in that of
+        the fences, where they may wait for their names.
         """
         relative = path.rpartition("/")[0]
         while relative and self._kind(below(self.target, relative)) != "directory":
@@ -162,7 +162,7 @@ class Destination:
         return any(self._folded(it, path) == self._folded(it, other) for it in directories)
 
     def _folded(self, directory: str, path: str) -> str:
-        """Return the text that paths have in common that are one in a directory."""
+        """Return a form of a path that is equal for paths that are one in a directory."""
         if self._ignores(directory, "A", "a"):
             path = path.lower()
         if not path.isascii() and self._ignores(directory, "\u00e9", "e\u0301"):
@@ -170,7 +170,7 @@ class Destination:
         return path
 
     def _ignores(self, directory: str, one: str, other: str) -> bool:
-        """Tell whether a file that is made under a name with ``one`` is there with ``other``."""
+        """Return whether a file made under a name with ``one`` also exists with ``other``."""
         asked = (directory, one)
         if asked not in self._ignored:
             name = f".hither-{secrets.token_hex(8)}"
@@ -178,7 +178,7 @@ class Destination:
             try:
                 self._ignored[asked] = self._kind(below(directory, name + other)) is not None
             finally:
-                # Servers that take files need not let them be removed.
+                # A server may allow writing files and not removing them.
                 with contextlib.suppress(HitherError):
                     self._files.remove(below(directory, name + one))
         return self._ignored[asked]
@@ -188,23 +188,23 @@ class Destination:
         destination = contents(options.destination)
         if self._kind(destination) != "directory" or split_query(options.source)[0].endswith("/."):
             return destination
-        # With a mark in it, it is there because an earlier coordinator of this copy made it.
+        # If it has a mark, an earlier coordinator of this copy made it.
         is_of_copy = self._marked_run(destination) is not None
         return destination if is_of_copy else below(destination, last_name(options.source))
 
     def _begin(self, job: str) -> None:
-        """Make the directory of the fences, and take back all leases of an earlier coordinator."""
+        """Make the directory of the fences, and revoke all leases of an earlier coordinator."""
         before = self._marked_run(self.target)
         for number in range(1, MAX_RUNS + 1):
             self._run = job if number == 1 else f"{job}.{number}"
             self.aside = self._fences_of(self._run)
             if before is None:
-                # The next coordinator has to find it, if this one gets no further.
+                # The next coordinator has to find it, if this one fails here.
                 self._write_mark()
             with contextlib.suppress(FileExistsError):
                 self.make(self.aside)
                 break
-            # A file is there: an earlier run has lost a node.
+            # A file has that name: an earlier run has lost a node.
         else:
             if before is None:
                 self._remove(below(self.target, self._name))
@@ -236,7 +236,7 @@ class Destination:
         try:
             if (self._files.stat(mark).size or 0) <= MAX_MARK_BYTES:
                 with tempfile.TemporaryDirectory() as folder:
-                    # Not by a range: XrdHttp answers wrongly if it ends after the file.
+                    # Not by a range: XrdHttp's response is wrong if that ends after the file.
                     self._files.get(mark, f"{folder}/mark")
                     run = Path(folder, "mark").read_text("latin-1")
         except FileNotFoundError:
@@ -247,7 +247,7 @@ class Destination:
         return run
 
     def _look_for_self_made_directories(self) -> None:
-        """Find out whether the server makes missing directories, and whether tombstones help."""
+        """Test whether the server creates missing directories, and tombstones prevent that."""
         name = below(self.aside, f"probe-{secrets.token_hex(4)}")
         inside = below(name, "file")
         try:
@@ -256,7 +256,7 @@ class Destination:
             if self._kind(name) is None:
                 return
         except HitherError:
-            # It tells nothing of directories, so the worse is assumed.
+            # The error does not show it, so the worse case is assumed.
             pass
         self._needs_tombstones = True
         is_closed, why = False, "it stores files below a name that is a file"
@@ -309,12 +309,12 @@ class Destination:
             )
 
     def _remove(self, url: str) -> None:
-        """Remove a file, or a directory with what is in it, if it is there."""
+        """Remove a file, or a directory with its contents, if it exists."""
         with contextlib.suppress(FileNotFoundError):
             self._files.remove(url, recursive=True)
 
     def _kind(self, url: str) -> str | None:
-        """Return the kind of a name; none if there is no such name."""
+        """Return the kind of a file or directory; none if it does not exist."""
         try:
             return str(self._files.stat(url).kind)
         except FileNotFoundError:
@@ -322,12 +322,12 @@ class Destination:
 
 
 class Fences:
-    """Threads that make and close fences; they put what is to be done then among the events."""
+    """Threads that make and close fences; they add their callbacks to the events."""
 
     def __init__(
         self, destination: Destination, put: Callable[[Callable[[], None]], None], notices: dict[str, None]
     ) -> None:
-        """Start no thread yet."""
+        """Prepare the threads, which start later."""
         self._destination = destination
         self._put = put
         self._notices = notices
@@ -356,7 +356,7 @@ class Fences:
         self._pool.submit(make)
 
     def remove(self, name: str, then: Callable[[str], None]) -> None:
-        """Remove the fence of a lease, however long that takes: the lease waits for it."""
+        """Remove the fence of a lease, with retries until it succeeds: the lease waits for it."""
 
         def removed() -> None:
             self._removing.discard(name)
@@ -378,7 +378,7 @@ class Fences:
             self._pool.submit(remove)
 
     def tidy(self, name: str) -> None:
-        """Remove what a lease leaves when it is done: the end of the job does so at the latest."""
+        """Remove the fence of a completed lease; the end of the job does so at the latest."""
 
         def remove() -> None:
             with contextlib.suppress(Exception):
@@ -387,6 +387,6 @@ class Fences:
         self._pool.submit(remove)
 
     def close(self) -> None:
-        """Wait for what is under way, and do nothing more."""
+        """Wait for running operations, and start no more."""
         self._ended.set()
         self._pool.shutdown(wait=True, cancel_futures=True)

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 LIST_BATCH = 5000
 """The most files that are added to the manifest in one step."""
 FIRST_SECONDS, MAX_SECONDS = 0.1, 1.0
-"""The time for which the first files may be kept back, to be added in one step, and others."""
+"""The time to collect the first files that are added in one step, and the limit for later ones."""
 MAX_SAID_BYTES = 4096
-"""The end of what the listing process says that an error quotes."""
+"""The length of the end of the listing process's messages that an error quotes."""
 LOOKS = 8
 """Directories of the destination that are listed at the same time."""
 LOOK_BATCH = 500
-"""The most of which the listings are kept in memory."""
+"""The largest number of directories whose listings are kept in memory."""
 HIDDEN = re.compile(r"(.*?/)?\.hither-[^/]*")
 
 
@@ -49,7 +49,7 @@ class Listing:
     ) -> None:
         """Prepare the thread.
 
-        It waits for the destination where names may be one there, and after an earlier run.
+        It waits for the destination where names may coincide there, and after an earlier run.
         """
         self._options = options
         self._open_manifest = open_manifest
@@ -98,10 +98,10 @@ class Listing:
 
     def _listed(self, manifest: Manifest) -> Iterator[dict[str, Any]]:
         filters = [f"--{which}={rule}" for which in ("include", "exclude") for rule in getattr(self._options, which)]
-        # All users of a machine see the arguments of processes, and a query may be a token.
+        # All users of a machine see the arguments of processes, and a query may contain a token.
         command = [sys.executable, "-m", "hither", "mover", "--list", *filters, "-"]
         url = os.fsencode(contents(self._options.source))
-        # A pipe that nobody reads until the end would stop the process when a log fills it.
+        # A pipe that is only read at the end would block the process when a log fills it.
         with (
             tempfile.TemporaryFile() as errors,
             subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors) as listing,  # noqa: S603
@@ -130,7 +130,7 @@ class Listing:
                 raise HitherError(message)
 
     def _state(self, entry: dict[str, Any]) -> FileState:
-        """Return the state in which a name begins."""
+        """Return the initial state of a name."""
         if entry["alike"]:
             if entry["kind"] == "directory":
                 self._alike.add(entry["path"])
@@ -139,7 +139,7 @@ class Listing:
         return FileState.BELOW_ALIKE if is_below else FileState.WAITING
 
     def _refuse_alike(self, manifest: Manifest) -> None:
-        """Of names that are one at the destination, let all but the first fail; copy all others."""
+        """Fail all but the first of the names that coincide at the destination; copy all others."""
         for kept, waiting in manifest.alike():
             for path in waiting:
                 is_one = self._destination().is_one
@@ -151,7 +151,7 @@ class Listing:
         manifest.release_alike()
 
     def _look_at_destination(self, manifest: Manifest) -> None:
-        """Let be copied again what an earlier run has done and the destination does not have."""
+        """Copy again files that an earlier run has copied and the destination does not have."""
         directories = manifest.done_directories()
         if not directories:
             return
@@ -173,7 +173,7 @@ class Listing:
         with ThreadPoolExecutor(LOOKS, "hither-looks") as pool:
             for at in range(0, len(directories), LOOK_BATCH):
                 batch = directories[at : at + LOOK_BATCH]
-                # What is done later than this is not looked for.
+                # Files that are copied later than this are not checked.
                 wanted = [manifest.done_in(directory) for directory in batch]
                 for directory, known, (lost, failure) in zip(batch, wanted, pool.map(look, batch, wanted), strict=True):
                     if failure is not None:
@@ -188,7 +188,7 @@ class Listing:
             self.notices[f"{failures[0]}{more}: each file of an earlier run was looked at"] = None
 
     def _note_problem(self, manifest: Manifest, path: str, kind: str, message: str) -> None:
-        """Note why a name, or something in a directory, is missing from the listing."""
+        """Record why a name, or an entry of a directory, is missing from the listing."""
         if kind == "failed":
             manifest.add_unlisted(path or ".", message)
         elif path:

@@ -1,24 +1,24 @@
-"""The manifest of a job: every file of the tree, the leases that deal the work out, their epochs.
+"""The manifest of a job: every file of the tree, the leases that distribute the work, their epochs.
 
-The listing streams files in, :meth:`Manifest.next` cuts what waits into leases of about the size
-that was asked for: directories, and files in batches; of a large file the beginning of its upload,
-its ranges, and its end. A lease is open until its result comes (:meth:`Manifest.absorb`), or until
-it is taken back (:meth:`Manifest.revoke`). Then its fence has to be removed, and only when that has
-been done (:meth:`Manifest.fence_removed`) it is dealt out again, with the next epoch. A result of
-another epoch than the last is nobody's: it is ignored.
+The listing streams files in, :meth:`Manifest.next` divides waiting work into leases of about the
+requested size: directories, and files in batches; of a large file the beginning of its upload, its
+ranges, and its end. A lease is open until its result arrives (:meth:`Manifest.absorb`), or until it
+is revoked (:meth:`Manifest.revoke`). Then its fence has to be removed, and only after that
+(:meth:`Manifest.fence_removed`) it is granted again, with the next epoch. A result of another epoch
+than the last is ignored.
 
-Every run lists the source again (:meth:`Manifest.begin_run`). Of the runs before, only what is done
-or leased counts; that a file is done counts only if the source (:meth:`Manifest.add`) and the
-destination (:meth:`Manifest.copy_again`) still have it as it was.
+Every run lists the source again (:meth:`Manifest.begin_run`). From earlier runs, only files that
+are done or leased are kept; a file stays done only if the source (:meth:`Manifest.add`) and the
+destination (:meth:`Manifest.copy_again`) still have it unchanged.
 
-Where the destination may take a name for another one of its directory, both wait with all that is
-below the second: the listing asks when it has ended (:meth:`Manifest.alike`).
+Where two names of a directory may be one at the destination, both wait, with everything below the
+second: the listing tests them at its end (:meth:`Manifest.alike`).
 
-A node that loses a range may go on writing to the upload, so the upload counts as shared from then
-on, and whoever finishes the file copies it first.
+A node that loses a range may continue to write to the upload, so the upload counts as shared from
+then on, and the node that finishes the file copies it first.
 
-All is in one SQLite file. Nothing here knows of time, of Dask or of servers, and everything that a
-call changes is on the disk when it returns: a manifest that is opened again goes on from there.
+The manifest is one SQLite file. This module does not depend on time, Dask or servers. All changes
+of a call are on the disk when it returns, and a reopened manifest continues from there.
 """
 
 from __future__ import annotations
@@ -40,15 +40,16 @@ if TYPE_CHECKING:
 BLOCK_BYTES = 4 << 20
 """Ranges begin at multiples of this: the block of a copy."""
 MAX_BEGUN = 8
-"""Large files that are under way at the same time: enough for all nodes, few to be half done."""
+"""Large files that are copied at the same time: enough for all nodes, few to be half done."""
 MAX_ERRORS = 5
-"""Failures of a lease, or of a file, after which it is given up."""
+"""Failures of a lease, or of a file, after which it is not tried again."""
 FATAL = frozenset({"Invalid", "NoSpace", "PermissionDenied", "Unauthenticated", "Unsupported"})
-"""Kinds of errors that another attempt does not mend."""
+"""Kinds of errors that are not retried."""
 UNKNOWN_SIZE = -1
-"""Stands for a size that the server does not tell."""
+"""Means a size that the server does not state."""
 MAX_INTEGER = (1 << 63) - 1
-"""The largest number of SQLite, in nanoseconds the year 2262. Times above are kept as negative."""
+"""The largest integer of SQLite, in nanoseconds the year 2262. Later times are stored as
+negative."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
@@ -74,12 +75,12 @@ CREATE TABLE IF NOT EXISTS workers (address TEXT PRIMARY KEY, node TEXT) WITHOUT
 
 
 class FileState(enum.IntEnum):
-    """Where a file, or a range, stands."""
+    """The state of a file, or a range."""
 
     ALIKE = -2
-    """The destination may take its name for that of another file: to be found out."""
+    """The destination may take its name for that of another file: not tested yet."""
     BELOW_ALIKE = -1
-    """It is in a directory of which that is to be found out."""
+    """It is in a directory that is not tested yet."""
     WAITING = 0
     LEASED = 1
     BEGUN = 2
@@ -91,12 +92,12 @@ class FileState(enum.IntEnum):
 
 
 class Origin(enum.IntEnum):
-    """The run that a file, or a directory, comes from."""
+    """The run that added a file, or a directory."""
 
     THIS_RUN = 0
     EARLIER_RUN = 1
     LISTED_AGAIN = 2
-    """An earlier run, and the source still has it as it was."""
+    """An earlier run added it, and the source still has it unchanged."""
 
 
 _IN_HAND = (FileState.LEASED, FileState.BEGUN)
@@ -105,7 +106,7 @@ _KEPT = (*_IN_HAND, FileState.DONE, FileState.REFUSED)
 
 @dataclass(frozen=True)
 class LeaseSize:
-    """The work that a lease should be, in bytes and in files."""
+    """The intended work of a lease, in bytes and in files."""
 
     bytes: int
     files: int
@@ -120,12 +121,12 @@ class Lease:
     kind: str
     """``files``, ``begin``, ``range`` or ``finish``."""
     file: int | None = None
-    """The large file that it is about."""
+    """The large file that it is part of."""
     start: int | None = None
 
     @property
     def name(self) -> str:
-        """Its name, which no other lease ever has."""
+        """Its unique name."""
         return f"{self.id}.{self.epoch}"
 
 
@@ -141,19 +142,19 @@ class Totals:
 
 
 class Manifest:
-    """See the module."""
+    """The manifest of a job; see the module."""
 
     def __init__(self, path: Path | str, *, large_bytes: int = 64 << 20) -> None:
-        """Open or begin the manifest at ``path``. Files from ``large_bytes`` on go in ranges.
+        """Open or begin the manifest at ``path``. It divides files from ``large_bytes`` on.
 
         Each thread opens one of its own: a connection has a single transaction at a time.
         """
         self._large_bytes = large_bytes
         self._db = sqlite3.connect(str(path), timeout=60, isolation_level=None)
-        # Every change is synced: a lease that a crash made it forget would be dealt out twice.
+        # Every change is synced: a lease whose record is lost in a crash would be granted twice.
         self._db.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;" + _SCHEMA)
         if not self._db.execute("SELECT 1 FROM pragma_table_info('files') WHERE name = 'origin'").fetchone():
-            # It is of an older version.
+            # The file was written by an older version.
             self._db.execute("ALTER TABLE files ADD COLUMN origin INTEGER NOT NULL DEFAULT 0")
 
     def close(self) -> None:
@@ -161,14 +162,14 @@ class Manifest:
         self._db.close()
 
     def fact(self, name: str, value: str | None = None) -> str | None:
-        """Return what was noted under ``name``; note ``value`` if nothing was."""
+        """Return the value stored under ``name``; store ``value`` if there is none."""
         if value is not None:
             self._db.execute("INSERT OR IGNORE INTO facts VALUES (?, ?)", (name, value))
         found = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
         return None if found is None else str(found[0])
 
     def add_workers(self, workers: Mapping[str, str | None]) -> None:
-        """Note workers that may have leases, by address, each with its node, if that is known."""
+        """Record workers that may have leases, by address, each with its node, if that is known."""
         insert = (
             "INSERT INTO workers VALUES (?, ?) ON CONFLICT (address) DO UPDATE SET node = COALESCE(excluded.node, node)"
         )
@@ -180,15 +181,15 @@ class Manifest:
         return dict(self._db.execute("SELECT address, node FROM workers"))
 
     def begin_run(self) -> None:
-        """Have everything listed once more, and keep of earlier runs what is done or leased.
+        """Prepare for a new listing, and keep from earlier runs only files that are done or leased.
 
-        So what failed is tried again, and what waited has the size and the time that it has now.
+        So failed files are tried again, and waiting ones get their current size and time.
         """
         with self._change():
             self._db.execute("DELETE FROM facts WHERE name IN ('error_kind', 'listed')")
             self._db.execute("DELETE FROM unlisted")
             self._db.execute("DELETE FROM later")
-            # What was done and then waited for a name: the run before was interrupted meanwhile.
+            # Files that were done and then waited for a name in a run that was interrupted.
             was_done = "UPDATE files SET state = ? WHERE state < 0 AND origin = ?"
             self._db.execute(was_done, (FileState.DONE, Origin.LISTED_AGAIN))
             self._db.execute("DELETE FROM files WHERE state NOT IN (?, ?, ?, ?)", _KEPT)
@@ -198,8 +199,8 @@ class Manifest:
     def add(self, entries: Iterable[Mapping[str, Any]]) -> None:
         """Add files and directories out of a listing.
 
-        What an earlier run has done stays done if it is the same. What is leased and has changed is
-        copied again when its lease has ended.
+        A file that an earlier run has copied stays done if it is unchanged. A leased file that has
+        changed is copied again when its lease has ended.
         """
         with self._change():
             for entry in entries:
@@ -238,9 +239,9 @@ class Manifest:
         self._db.execute("DELETE FROM files WHERE path = ?", (path,))
 
     def drop_gone(self) -> None:
-        """Forget what the source does not have any more, once all of it has been added.
+        """Remove files that the source does not have any more, once its listing has been added.
 
-        What could not be listed may be there.
+        Names that could not be listed are kept: they may exist.
         """
         gone = (
             "origin = ? AND NOT EXISTS (SELECT 1 FROM unlisted WHERE unlisted.path IN ('.', files.path)"
@@ -253,7 +254,7 @@ class Manifest:
                 self._db.execute(statement, (Origin.EARLIER_RUN, *_IN_HAND))
 
     def _add_later(self) -> None:
-        """Add what has changed at the source while it was leased, if it is not leased any more."""
+        """Add files that changed at the source while they were leased, once they no longer are."""
         query = (
             "SELECT path, entry FROM later WHERE NOT EXISTS"
             " (SELECT 1 FROM files WHERE files.path = later.path AND state IN (?, ?))"
@@ -267,19 +268,19 @@ class Manifest:
             self._db.execute(f"DELETE FROM facts WHERE name = 'error_kind' AND {no_failure}", (FileState.FAILED,))  # noqa: S608
 
     def done_directories(self) -> list[str]:
-        """Return the directories of what an earlier run has done."""
+        """Return the directories of files that an earlier run has copied."""
         query = "SELECT path FROM files WHERE state = ? AND origin != ?"
         paths = self._db.execute(query, (FileState.DONE, Origin.THIS_RUN))
         return sorted({path.rpartition("/")[0] for (path,) in paths})
 
     def done_in(self, directory: str) -> dict[str, tuple[bool, int]]:
-        """Return what an earlier run has done in a directory.
+        """Return the entries of a directory that an earlier run has copied.
 
-        By its names: whether it is a directory, and the size of a file.
+        Each has, by its name, whether it is a directory, and the size of a file.
         """
         first, end = _below(directory)
         query = (
-            # The plus has the index of paths used, not that of states, which nearly all share.
+            # The plus selects the index of paths, not that of states, which nearly all rows share.
             "SELECT substr(path, ?), is_directory, size FROM files WHERE path >= ? AND path < ?"
             " AND +state = ? AND origin != ? AND instr(substr(path, ?), '/') = 0"
         )
@@ -288,7 +289,7 @@ class Manifest:
         return {name: (bool(is_directory), size) for name, is_directory, size in rows}
 
     def copy_again(self, paths: Iterable[str]) -> None:
-        """Let what was done wait: the destination does not have it any more."""
+        """Let completed files wait again: the destination does not have them any more."""
         with self._change():
             self._db.executemany(
                 "UPDATE files SET state = 0, errors = 0, token = NULL, ranges_left = NULL WHERE path = ? AND state = ?",
@@ -296,15 +297,15 @@ class Manifest:
             )
 
     def alike_directories(self) -> set[str]:
-        """Return the directories that the destination may take for another one."""
+        """Return the directories whose names the destination may take for that of another one."""
         query = "SELECT path FROM files WHERE state IN (?, ?) AND is_directory"
         return {path for (path,) in self._db.execute(query, (FileState.ALIKE, FileState.REFUSED))}
 
     def alike(self) -> Iterator[tuple[list[str], list[str]]]:
         """Yield paths that may be one at the destination: those that are copied, those that wait.
 
-        A directory comes before those in it, which do not if it is refused meanwhile. What this run
-        has not listed does not count.
+        A directory comes before those in it, which are left out if it is refused meanwhile. Paths
+        that this run has not listed are left out.
         """
         waiting: dict[str, set[str]] = {}
         for (path,) in self._db.execute("SELECT path FROM files WHERE state = ?", (FileState.ALIKE,)):
@@ -320,7 +321,7 @@ class Manifest:
             yield from groups.values()
 
     def refuse(self, path: str, error: str) -> None:
-        """Let a path that waits fail, and all that is below it."""
+        """Fail a path that waits, and everything below it."""
         with self._change():
             self._db.execute(
                 "UPDATE files SET state = ?, error = ? WHERE state < 0 AND (path = ? OR (path > ? AND path < ?))",
@@ -328,29 +329,29 @@ class Manifest:
             )
 
     def release_alike(self) -> None:
-        """Let all that was not refused be copied, but for what an earlier run has done."""
+        """Let all paths be copied, except refused ones and those that an earlier run has copied."""
         self._db.execute(
             "UPDATE files SET state = CASE origin WHEN ? THEN ? ELSE 0 END WHERE state < 0",
             (Origin.LISTED_AGAIN, FileState.DONE),
         )
 
     def add_unlisted(self, path: str, error: str) -> None:
-        """Note a name that could not be listed, and why: it has failed, and with it all below."""
+        """Record a name that could not be listed, and why: it and everything below have failed."""
         with self._change():
             self._db.execute("INSERT OR REPLACE INTO unlisted VALUES (?, ?)", (path, error))
 
     def end_listing(self) -> None:
-        """Note that all files have been added."""
+        """Record that all files have been added."""
         self.fact("listed", "yes")
 
     @property
     def is_listed(self) -> bool:
-        """Tell whether all files have been added."""
+        """True if all files have been added."""
         return self.fact("listed") is not None
 
     def totals(self) -> Totals:
         """Return the figures of the job; directories don't count."""
-        # The sum of integers may not fit.
+        # The sum may exceed an integer of SQLite.
         query = "SELECT state, COUNT(*), TOTAL(MAX(size, 0)) FROM files WHERE NOT is_directory GROUP BY state"
         totals = Totals()
         for state, files, total in self._db.execute(query):
@@ -387,14 +388,14 @@ class Manifest:
         return [Lease(*row) for row in self._db.execute(query, (state,))]
 
     def is_over(self) -> bool:
-        """Tell whether nothing is left to do."""
+        """Return whether the job is over."""
         if not self.is_listed:
             return False
         waits = "SELECT EXISTS (SELECT 1 FROM files WHERE state < ?) OR EXISTS (SELECT 1 FROM leases WHERE state IN ('open', 'revoking', 'waiting'))"
         return not self._db.execute(waits, (FileState.DONE,)).fetchone()[0]
 
     def next(self, size: LeaseSize, *, large_first: bool = True) -> Lease | None:
-        """Deal out the next lease; none if nothing waits."""
+        """Grant the next lease; none if nothing waits."""
         with self._change():
             again = "SELECT id, epoch + 1, kind, file, start FROM leases WHERE state = 'waiting' ORDER BY id"
             for row in self._db.execute(again).fetchall():
@@ -413,7 +414,7 @@ class Manifest:
         return None
 
     def _next_large(self, size: LeaseSize) -> Lease | None:
-        # Ranges of a file that failed are of no use.
+        # Ranges of a file that failed are not needed.
         waiting = (
             "SELECT file, start FROM ranges JOIN files ON file = id WHERE ranges.state = 0 AND files.state = ?"
             " ORDER BY file, start LIMIT 1"
@@ -426,7 +427,7 @@ class Manifest:
             "SELECT id FROM files WHERE state = ? AND ranges_left = 0 LIMIT 1", (FileState.BEGUN,)
         ).fetchone()
         if found is not None:
-            # Of the ranges none is left, so that there is one lease to finish it.
+            # No range is left; NULL ensures that only one lease finishes the file.
             self._db.execute("UPDATE files SET ranges_left = NULL WHERE id = ?", found)
             return self._new("finish", found[0])
         begun = "SELECT COUNT(*) FROM files WHERE is_large = 1 AND state IN (?, ?)"
@@ -436,7 +437,7 @@ class Manifest:
         if found is None:
             return None
         self._db.execute("UPDATE files SET state = ? WHERE id = ?", (FileState.LEASED, *found))
-        # The size is that of its ranges, which follow.
+        # Until the upload has begun, the column has the size of the ranges.
         self._db.execute("UPDATE files SET ranges_left = ? WHERE id = ?", (_range_bytes(size.bytes), *found))
         return self._new("begin", *found)
 
@@ -458,7 +459,7 @@ class Manifest:
         return lease
 
     def work(self, lease: Lease, aside: str) -> dict[str, Any]:
-        """Return what a mover has to know; uploads of large files begin beside ``aside``."""
+        """Return the description for a mover; uploads of large files begin next to ``aside``."""
         fields = "path, size, modified, validator"
         if lease.kind == "files":
             query = f"SELECT is_directory, {fields} FROM files WHERE lease = ? ORDER BY id"  # noqa: S608
@@ -491,7 +492,7 @@ class Manifest:
         }
 
     def absorb(self, name: str, result: Mapping[str, Any]) -> bool:
-        """Take the result of the lease ``name``; tell whether it was open."""
+        """Record the result of the lease ``name``; return whether it was open."""
         with self._change():
             lease = self._open(name)
             if lease is None:
@@ -509,7 +510,7 @@ class Manifest:
             return True
 
     def revoke(self, name: str) -> bool:
-        """Take back the lease ``name``: its fence has to be removed. Tell whether it was open."""
+        """Revoke the lease ``name``: its fence has to be removed. Return whether it was open."""
         with self._change():
             lease = self._open(name)
             if lease is None:
@@ -518,7 +519,7 @@ class Manifest:
             return True
 
     def fence_removed(self, name: str) -> None:
-        """Let a lease that was taken back wait to be dealt out again."""
+        """Let a revoked lease wait to be granted again."""
         lease, _, epoch = name.partition(".")
         with self._change():
             self._db.execute(
@@ -569,7 +570,7 @@ class Manifest:
         self._db.execute("UPDATE leases SET errors = errors + 1 WHERE id = ?", (lease.id,))
         errors = self._db.execute("SELECT errors FROM leases WHERE id = ?", (lease.id,)).fetchone()[0]
         if lease.kind == "finish" and kind in {"Corrupt", "NotFound"}:
-            # What was copied is no good, or gone: all of it is copied again.
+            # The copied bytes are damaged, or gone: the whole file is copied again.
             self._db.execute("DELETE FROM ranges WHERE file = ?", (lease.file,))
             self._db.execute(
                 "UPDATE files SET errors = errors + 1, error = ?, token = NULL,"
@@ -592,7 +593,7 @@ class Manifest:
             self._revoke(lease)
 
     def _note_kind(self, kind: str, column: str, value: str | int | None) -> None:
-        """Note the kind of an error if a file has failed by it, and none before."""
+        """Record the kind of an error if it is the first by which a file has failed."""
         is_failed = f"SELECT EXISTS (SELECT 1 FROM files WHERE {column} = ? AND state = ?)"  # noqa: S608
         if self._db.execute(is_failed, (value, FileState.FAILED)).fetchone()[0]:
             self.fact("error_kind", kind)
@@ -603,7 +604,7 @@ class Manifest:
             self._db.execute("UPDATE files SET is_shared = 1 WHERE id = ?", (lease.file,))
 
     def _is_needed(self, lease: Lease) -> bool:
-        """Tell whether a lease of a large file is of any use: the file may have failed."""
+        """Return whether a lease of a large file is still needed: the file may have failed."""
         if lease.kind == "files":
             return True
         state = self._db.execute("SELECT state FROM files WHERE id = ?", (lease.file,)).fetchone()[0]
@@ -631,20 +632,20 @@ class Manifest:
         self._db.execute("UPDATE leases SET state = 'done' WHERE id = ?", (lease.id,))
 
     def _end_all(self, file: int | None) -> None:
-        """End all leases of a large file: what becomes of them is of no use any more."""
+        """End all leases of a large file: their results are not needed any more."""
         self._db.execute("UPDATE leases SET state = 'done' WHERE file = ? AND state != 'done'", (file,))
 
     def _change(self) -> _Change:
         return _Change(self._db)
 
     def dump(self) -> str:
-        """Return all of it as text, for messages about tests that failed."""
+        """Return the whole manifest as text, for messages of failed tests."""
         tables = {name: self._db.execute(f"SELECT * FROM {name}").fetchall() for name in ("files", "ranges", "leases")}  # noqa: S608
         return json.dumps(tables, indent=1)
 
 
 class _Change:
-    """A transaction that takes the write lock at once."""
+    """A transaction that takes the write lock immediately."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
@@ -657,12 +658,12 @@ class _Change:
 
 
 def folded(path: str) -> str:
-    """Return the text that all paths share that any destination takes for one."""
+    """Return a form of a path that is equal for all paths that any destination may take for one."""
     return normalize("NFC", path.lower())
 
 
 def _columns(entry: Mapping[str, Any], large_bytes: int) -> dict[str, Any]:
-    """Return what the manifest knows of a name that was listed."""
+    """Return the columns of the manifest for a listed name."""
     size = UNKNOWN_SIZE if entry["size"] is None or entry["size"] > MAX_INTEGER else entry["size"]
     modified = entry["modified"]
     return {
@@ -675,7 +676,7 @@ def _columns(entry: Mapping[str, Any], large_bytes: int) -> dict[str, Any]:
 
 
 def _is_same(known: sqlite3.Row, listed: Mapping[str, Any]) -> bool:
-    """Tell whether what was listed earlier is, as far as is known, what is listed now."""
+    """Return whether an earlier entry is, as far as is known, equal to the one listed now."""
     if known["is_directory"] or listed["is_directory"]:
         return bool(known["is_directory"] == listed["is_directory"])
     told = [name for name in ("modified", "validator") if known[name] is not None and listed[name] is not None]

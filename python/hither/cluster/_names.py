@@ -12,23 +12,23 @@ from hither._urls import is_encoded, split_query
 
 
 def is_url(path: str) -> bool:
-    """Return whether this is a URL, and no path."""
+    """Return whether this is a URL rather than a path."""
     return re.match(r"[a-z][a-z0-9+.-]*://", path) is not None
 
 
 def absolute(path: str) -> str:
-    """Return a path that means the same on all nodes; ``DIRECTORY/.`` stays what it is."""
+    """Return a path that means the same on all nodes; a final ``/.`` is kept."""
     return path if is_url(path) else str(Path(path).absolute()) + ("/." if path.endswith("/.") else "")
 
 
 def contents(path: str) -> str:
-    """Return the directory of which the contents are meant."""
+    """Return the directory whose contents a path means."""
     path, query = split_query(path)
     return (path.removesuffix("/.").rstrip("/") or "/") + query
 
 
 def last_name(path: str) -> str:
-    """Return the name of a directory in the one above it."""
+    """Return the name of a directory in its parent."""
     name = split_query(contents(path))[0].rsplit("/", 1)[-1]
     return unquote(name) if is_encoded(path) else name
 

@@ -1,4 +1,4 @@
-"""Dask tasks that hand leases to the mover of their node, and bring its results.
+"""Dask tasks that pass leases to the mover of their node, and return its results.
 
 The mover is a process in a session of its own (``hither mover``), so that it outlives the worker
 that started it: Dask ends a worker that loses its scheduler. Workers of one machine share its
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.1
 REPORT_SECONDS = 0.5
 SILENT_SECONDS = 60.0
-"""A mover that has been silent for this long is not waited for: its leases have been taken back."""
+"""The time after which a task stops waiting for a silent mover: its leases have been revoked."""
 END_SECONDS = 5.0
-"""A mover that lives ends a lease that was taken back within this time: it looks once a second."""
+"""The time within which a running mover ends a revoked lease: it checks once a second."""
 START_SECONDS = 30.0
-"""The mover has to be there after this time."""
+"""The time within which the mover has to start."""
 
 
 def node_name() -> str:
@@ -40,7 +40,7 @@ def node_name() -> str:
 
 
 def state_folder() -> Path:
-    """Return the folder in which jobs keep what they have to remember."""
+    """Return the folder in which jobs keep their state."""
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(base) / "hither" / "cluster"
 
@@ -49,14 +49,14 @@ class MoverFolder:
     """The folder of this node's mover for one job, see ``crates/hither/src/mover.rs``."""
 
     def __init__(self, job: str) -> None:
-        """Open the folder, which is made if it is not there."""
+        """Open the folder, which is created if it does not exist."""
         if not re.fullmatch("[0-9a-f]{16}", job):
             message = f"{job!r} is not the id of a job"
             raise ValueError(message)
         self.path = state_folder() / "movers" / job / re.sub("[^A-Za-z0-9.-]", "-", node_name())
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.last = self.path / "last"
-        """There if no lease waits anywhere."""
+        """The file that exists if no lease waits at the coordinator."""
         for part in ("inbox", "running", "results"):
             (self.path / part).mkdir(exist_ok=True, mode=0o700)
 
@@ -69,7 +69,7 @@ class MoverFolder:
         aside.rename(self.path / "inbox" / f"{name}.json")
 
     def share(self) -> dict[str, Any] | None:
-        """Return the share that the mover has of the whole job's limits; none if it has none."""
+        """Return the mover's share of the job's limits; none if it has none."""
         return _read(self.path / "share.json")
 
     def take_share(self, share: dict[str, Any]) -> None:
@@ -79,7 +79,7 @@ class MoverFolder:
         aside.rename(self.path / "share.json")
 
     def result(self, name: str) -> dict[str, Any] | None:
-        """Return what became of a lease; none if it has not ended."""
+        """Return the result of a lease; none if it has not ended."""
         return _read(self.path / "results" / f"{name}.json")
 
     def results(self) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -96,7 +96,7 @@ class MoverFolder:
         return [path.stem for part in ("inbox", "running") for path in (self.path / part).glob("*.json")]
 
     def status(self) -> dict[str, Any]:
-        """Return what the mover last said of itself."""
+        """Return the last status of the mover."""
         return _read(self.path / "status.json") or {}
 
     def ensure_mover(self, source_addresses: Sequence[str] = ()) -> None:
@@ -110,7 +110,7 @@ class MoverFolder:
             mover = self._start(command)
             while not self._is_locked():
                 if mover.poll() == 0:
-                    # Somebody looked for a mover just then, and it took that for another one.
+                    # Another process held the lock to test it, as another mover would.
                     mover = self._start(command)
                 if mover.poll() or time.monotonic() > deadline:
                     said = (self.path / "log").read_text("utf-8", "replace")[-2000:]
@@ -134,16 +134,16 @@ class MoverFolder:
 
 
 def packed(lease: dict[str, Any]) -> bytes:
-    """Return a lease as it goes through Dask: one object for the scheduler, not thousands."""
+    """Return a lease in the form for Dask: one object for the scheduler, not thousands."""
     return zlib.compress(json.dumps(lease).encode())
 
 
 def carry_out(job: str, name: str, lease: bytes, size: int, source_addresses: Sequence[str]) -> dict[str, Any]:
     """Have this node's mover carry out a lease of ``size`` bytes; return its result.
 
-    Runs as a task of Dask. It leaves its thread to the next one when half of the lease has arrived,
-    so that the end of a lease, when few connections have anything left to do, is the middle of
-    another.
+    Runs as a task of Dask. It releases its thread to the next task when half of the lease has
+    arrived, so that the end of a lease, when few connections are still in use, overlaps with the
+    middle of another.
     """
     from distributed import secede
 
@@ -185,26 +185,26 @@ def survey(job: str, source_addresses: Sequence[str]) -> dict[str, Any]:
     folder = MoverFolder(job)
     folder.last.unlink(missing_ok=True)
     folder.ensure_mover(source_addresses)
-    # What ends between the two is among the results, at the latest.
+    # In this order, a lease that ends between the two calls is among the results.
     under_way = folder.under_way()
     results = dict(folder.results())
     return {"node": node_name(), "results": results, "under_way": under_way, "share": folder.share()}
 
 
 def take_share(job: str, share: dict[str, Any]) -> None:
-    """Give this node's mover another share. Runs on a worker, beside its tasks."""
+    """Give this node's mover another share. Runs on a worker, concurrently with its tasks."""
     MoverFolder(job).take_share(share)
 
 
 def say_last(job: str) -> None:
-    """Say to this node's mover that no lease waits anywhere. Runs on a worker, beside its tasks."""
+    """Notify this node's mover that no lease waits. Runs on a worker, next to its tasks."""
     MoverFolder(job).last.touch()
 
 
 def clean(job: str) -> str | None:
-    """Remove what this node has of a job that is over. Its mover ends by itself.
+    """Remove this node's files of a job that is over. Its mover ends by itself.
 
-    Returns the name of the node; none if its mover may still go on with a lease.
+    Returns the name of the node; none if its mover may still work on a lease.
     """
     folder = MoverFolder(job)
     for part in ("results", "inbox"):
@@ -219,13 +219,13 @@ def clean(job: str) -> str | None:
 
 
 def _progress(status: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return how far a lease is, and what has moved over each source address of the mover."""
+    """Return the progress of a lease, and the bytes over each source address of the mover."""
     sources = {str(status["process"]): status["sources"]} if status.get("sources") else {}
     return {"arrived": int(status.get("leases", {}).get(name, 0)), "sources": sources}
 
 
 def _beat(folder: MoverFolder) -> float:
-    """Return when the mover last said that it lives: one that is stopped holds its lock."""
+    """Return the time of the mover's last report: one that is stopped still holds its lock."""
     with contextlib.suppress(FileNotFoundError):
         return (folder.path / "status.json").stat().st_mtime
     return 0.0
@@ -234,7 +234,7 @@ def _beat(folder: MoverFolder) -> float:
 def _report(job: str, event: dict[str, Any]) -> None:
     from distributed import get_worker
 
-    # Without a scheduler nobody listens; the mover goes on.
+    # Without a scheduler no process receives the event; the mover continues.
     with contextlib.suppress(Exception):
         worker = get_worker()
         worker.log_event(topic(job), {**event, "worker": worker.address})

@@ -30,7 +30,7 @@ class ClusterOptions:
     source_addresses: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Make paths those of all processes, and refuse what no node could do."""
+        """Make paths absolute, for all processes, and refuse jobs that no node supports."""
         object.__setattr__(self, "source", absolute(self.source))
         object.__setattr__(self, "destination", absolute(self.destination))
         if self.destination.startswith("s3://"):

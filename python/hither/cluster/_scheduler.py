@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from distributed import Client
 
 CONNECT_SECONDS = 10
-"""A scheduler that has not answered after this time is not there."""
+"""The time within which a scheduler has to respond."""
 
 
 def connect(cluster: str) -> Client:
     """Return a client of the scheduler with this address, or with the address in this file.
 
-    Dask's client cannot be ended when it has reached something else: it leaves threads, and prints
-    tracebacks at the end. So the first question is asked without it.
+    Dask's client cannot be closed when it has reached another kind of server: it leaves threads,
+    and prints tracebacks at the end. So the first request is sent without it.
     """
     from distributed import Client
     from distributed.comm import get_address_host_port
@@ -36,7 +36,7 @@ def connect(cluster: str) -> Client:
     try:
         kind = asyncio.run(_type(address, Security().get_connection_args("client")))
     except Exception as error:
-        # What answers there may be anything, and so may be what Dask makes of it.
+        # The server may be of any kind, and so may the exception that Dask raises.
         message = (
             f"no Dask scheduler answers at {address}: expected an address such as tcp://head:8786, or the"
             f" file that `dask scheduler --scheduler-file` writes ({str(error) or type(error).__name__})"

@@ -1,16 +1,16 @@
-"""The share of each node in what all nodes of a job may have together: connections and bandwidth.
+"""The share of each node in the job's limits for all nodes together: connections and bandwidth.
 
 The whole is divided evenly between the nodes that have leases, anew as leases begin and end and
-nodes vanish. What nodes have together never exceeds the whole: a share that is to fall counts in
-full until its node has confirmed the lower one, and only what is free then goes to others.
+nodes vanish. The sum of all shares never exceeds the whole: a share that is to be reduced counts in
+full until its node has confirmed the lower one, and only the rest that is free then goes to others.
 
-A node keeps its share until all leases that it was seen with have ended, or their fences are gone,
-and LINGER_SECONDS more. By then its mover has ended the share by itself, wherever it is: it does so
-when it has had no lease for a second, and when a lease was taken back, for which it looks each
-second (``crates/hither/src/mover/share.rs``). Only one node moves bytes of a lease, the one that
-has claimed its fence: from then on the lease counts for no other.
+A node keeps its share until all leases that it has reported have ended, or their fences are gone,
+and LINGER_SECONDS more. Before that its mover has ended the share by itself, even if it is cut off:
+it does so when it has had no lease for a second, and when a lease was revoked, for which it checks
+each second (``crates/hither/src/mover/share.rs``). Only one node moves bytes of a lease, the one
+that has claimed its fence: from then on the lease counts for no other.
 
-Nothing here knows of Dask: whoever sends shares passes on what :meth:`Shares.deal` returns.
+This module is independent of Dask: the coordinator sends the results of :meth:`Shares.deal`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 LINGER_SECONDS = 3.0
 """The time after the last lease of a node in which its mover may still use its share."""
 REPEAT_SECONDS = 1.0
-"""A share of which nobody knows whether it came is sent again after this time."""
+"""The time after which a share is sent again if its arrival is unknown."""
 
 
 @dataclass(frozen=True)
@@ -38,17 +38,17 @@ NOTHING = Share(0, 0)
 @dataclass
 class _Holder:
     share: Share = NOTHING
-    """The one that it has confirmed, or had been found to have."""
+    """The share that the node has confirmed, or had when the run began."""
     sent: Share | None = None
-    """The one that it was sent, and has not confirmed yet."""
+    """The share that was sent to it, and that it has not confirmed yet."""
     doubted_at: float | None = None
-    """When the last one was sent, if nobody knows whether it came."""
+    """The time of the last attempt to send one, if its arrival is unknown."""
     leases: set[str] = field(default_factory=set)
-    """Leases that it may be at work on."""
+    """Leases on which it may be working."""
     idle_since: float = 0.0
 
     def most(self) -> Share:
-        """Return the most that it may have at the moment."""
+        """Return the largest share that it may have at the moment."""
         sent = self.sent or NOTHING
         return Share(max(self.share.connections, sent.connections), max(self.share.bandwidth or 0, sent.bandwidth or 0))
 
@@ -57,39 +57,39 @@ class Shares:
     """The ledger of all shares."""
 
     def __init__(self, whole: Share) -> None:
-        """Divide this between the nodes to come."""
+        """Prepare to divide this between nodes."""
         self._whole = whole
         self._holders: dict[str, _Holder] = {}
 
     def found(self, node: str, share: Share, now: float) -> None:
-        """Note a share that a node has of an earlier run."""
+        """Record a share that a node has from an earlier run."""
         self._holders[node] = _Holder(share, idle_since=now)
 
     def began(self, lease: str, node: str, now: float) -> None:
-        """Note that a node has a lease; another node may have it, too."""
+        """Record that a node has a lease; another node may have it, too."""
         holder = self._holders.setdefault(node, _Holder())
         holder.leases.add(lease)
         holder.idle_since = now
 
     def claimed(self, lease: str, node: str, now: float) -> None:
-        """Note that a node is at work on a lease, and thus no other."""
+        """Record that a node, and therefore no other, works on a lease."""
         self.ended(lease, now, but=node)
 
     def ended(self, lease: str, now: float, *, but: str | None = None) -> None:
-        """Note that no node can be at work on a lease any more, but one."""
+        """Record that no node can work on a lease any more, except ``but``."""
         for node, holder in self._holders.items():
             if lease in holder.leases and node != but:
                 holder.leases.discard(lease)
                 holder.idle_since = now
 
     def lost(self, node: str) -> None:
-        """Note that a node says that it has no share."""
+        """Record that a node reports that it has no share."""
         holder = self._holders.get(node)
         if holder is not None and holder.sent is None:
             holder.share = NOTHING
 
     def answered(self, node: str, share: Share, now: float, *, confirmed: bool) -> None:
-        """Note that a node has taken a share, or that nobody knows whether it has."""
+        """Record that a node has confirmed a share, or that it is unknown whether it has it."""
         holder = self._holders.get(node)
         if holder is None or holder.sent != share:
             return
@@ -117,7 +117,7 @@ class Shares:
             doubted_at = holder.doubted_at
             if holder.sent is not None or (doubted_at is not None and now - doubted_at < REPEAT_SECONDS):
                 continue
-            # Of connections that do not divide evenly the first ones have one more.
+            # If connections do not divide evenly, the first nodes get one more.
             target = (
                 max(0, (connections + len(working) - 1 - place) // len(working)),
                 max(0, bandwidth // len(working)),

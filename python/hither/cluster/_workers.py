@@ -1,4 +1,4 @@
-"""The nodes and Dask's workers on them: which there are, and which of them are suspected."""
+"""The nodes and Dask's workers on them, and which of them are suspected."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LOST_SECONDS = 10.0
-"""A scheduler that has not been there for this long is not waited for."""
+"""The time after which the copy stops waiting for a scheduler that does not respond."""
 ANSWER_SECONDS = 2.0
-"""The scheduler answers within this time, or is not there."""
+"""The time within which the scheduler has to respond."""
 
 
 class ClusterLostError(HitherError):
@@ -23,7 +23,7 @@ class ClusterLostError(HitherError):
     kind = "unavailable"
 
     def __init__(self) -> None:
-        """Say what to do."""
+        """Create the error, with the remedy in its message."""
         super().__init__(
             "the connection to Dask's scheduler is lost: nodes finish the leases that they have;"
             " the same copy, with a scheduler that is up, goes on from there"
@@ -40,7 +40,7 @@ class NodeFigures:
     bytes: int = 0
     """Bytes that arrived there."""
     open: dict[str, int] = field(default_factory=dict)
-    """Bytes that arrived of the leases that it has."""
+    """Bytes that arrived of its open leases."""
     sources: dict[str, dict[str, int]] = field(default_factory=dict)
     """Bytes over each of its source addresses, by the process of the mover."""
     is_suspected: bool = False
@@ -48,7 +48,7 @@ class NodeFigures:
     """Addresses of its Dask workers."""
 
     def add_sources(self, sources: dict[str, dict[str, int]]) -> None:
-        """Take what movers say; an older report may come later."""
+        """Add the figures of movers; an older report may arrive later."""
         for process, moved in sources.items():
             known = self.sources.setdefault(process, {})
             known.update({name: max(size, known.get(name, 0)) for name, size in moved.items()})
@@ -63,7 +63,7 @@ class Workers:
     """The workers of a cluster, by their addresses."""
 
     def __init__(self, dask: Any, job: str) -> None:  # noqa: ANN401
-        """Know none yet."""
+        """Begin without workers."""
         self._dask = dask
         self._job = job
         self._suspected: set[str] = set()
@@ -72,7 +72,7 @@ class Workers:
         self.nodes: dict[str, NodeFigures] = {}
         """The nodes, by their names."""
         self.heard: dict[str, float] = {}
-        """When each worker was last heard of."""
+        """The time of each worker's last report."""
 
     def suspect(self, worker: str | None, *, suspected: bool = True) -> None:
         """Suspect a worker, or trust it again."""
@@ -86,7 +86,7 @@ class Workers:
         return self.nodes.setdefault(name, NodeFigures(name))
 
     def threads(self) -> dict[str, int]:
-        """Return the threads of all workers, by address: as they were a second ago, at the most."""
+        """Return the threads of all workers, by address: at most a second old."""
         now = time.monotonic()
         if now - self._asked_at > 1:
             try:
@@ -100,7 +100,7 @@ class Workers:
         return self._threads
 
     def ask(self, what: Callable[..., Any], *arguments: Any, **named: Any) -> Any:  # noqa: ANN401
-        """Ask the scheduler. By itself the client would wait a minute for one that is gone."""
+        """Call the scheduler. By default the client would wait a minute for one that is gone."""
         return self._dask.sync(what, *arguments, callback_timeout=ANSWER_SECONDS, **named)
 
     def slots(self) -> int:
@@ -108,15 +108,15 @@ class Workers:
         return max(1, sum(self.threads().values()))
 
     def trusted(self) -> list[str] | None:
-        """Return the workers that tasks may go to; none for all, and if there is no other."""
+        """Return the workers that may get tasks; None if these are all, or all are suspected."""
         workers = self.threads()
         trusted = [worker for worker in workers if worker not in self._suspected]
         return trusted if 0 < len(trusted) < len(workers) else None
 
     def run_on(self, node: str, what: Callable[..., object], *arguments: object) -> Callable[[], bool]:
-        """Return a call that runs a function of the job on a node, beside its tasks.
+        """Return a call that runs a function of the job on a node, concurrently with its tasks.
 
-        The call may be made by another thread, and tells whether all went well.
+        The call may be made by another thread, and returns whether it has succeeded.
         """
         workers = [worker for worker in self.node(node).workers if worker in self._threads][:1]
 
@@ -139,7 +139,7 @@ class Workers:
 
 
 def gather(futures: list[Any], seconds: float) -> dict[str, Any]:
-    """Return the results of the tasks that end well within some seconds, by their keys."""
+    """Return the results of the tasks that succeed within some seconds, by their keys."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and any(future.status == "pending" for future in futures):
         time.sleep(0.05)
