@@ -10,7 +10,7 @@ from hither._core import run_command
 
 def main() -> int:
     """Run the command with the arguments of this process; return its exit code."""
-    # For the commands that go on in Python.
+    # For the commands that continue in Python.
     os.environ.setdefault("HITHER_PYTHON", sys.executable)
     return run_command(["hither", *sys.argv[1:]])
 

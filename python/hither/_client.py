@@ -100,7 +100,7 @@ class Client(Closing):
 
     @property
     def store_error(self) -> str | None:
-        """Reason why the store cannot be used; None if it can, or if none was wanted."""
+        """Reason why the store cannot be used; None if it can, or if none was configured."""
         return self._core.store_error()
 
     def open(self, url: UrlOrPath) -> RemoteFile:
@@ -241,8 +241,8 @@ class Client(Closing):
     def put(self, url: UrlOrPath, data_or_path: Content, *, overwrite: bool | Entry = False) -> Entry:
         """Write a file from bytes or from the local file at a path; all of it or nothing.
 
-        ``overwrite`` is True to replace what is there, or the entry of :meth:`stat` of which only
-        the version is replaced: a program that changes a file loses no change of another one.
+        ``overwrite`` is True to replace an existing file, or an entry of :meth:`stat` to replace
+        only that version: a program that changes a file then loses no change of another program.
 
         Raises
         ------
@@ -381,7 +381,7 @@ class Client(Closing):
         return [ReplicaServer(*server) for server in await self._core.locate(os.fspath(url))]
 
     def stage(self, urls: Sequence[UrlOrPath], *, priority: int = 0) -> Staging:
-        """Ask servers to bring files from tape to disk; do not wait until they are there.
+        """Ask servers to stage files from tape to disk; do not wait until they are on disk.
 
         ``priority`` is from 0 to 3, the highest, for servers of ``root://``.
 
@@ -390,7 +390,7 @@ class Client(Closing):
         ValueError
             A URL is invalid.
         NotImplementedError
-            A server has no tape that it could be asked about.
+            A server does not support staging from tape.
         OSError
             Access is denied, or a server fails.
 
@@ -404,9 +404,10 @@ class Client(Closing):
         return Staging(await self._core.stage(names, priority), names)
 
     def release(self, urls: Sequence[UrlOrPath], *, request: str | None = None) -> None:
-        """Let files leave the disk that were staged by a request; errors as of :meth:`stage`.
+        """Release files that a request has staged, so that they may leave the disk.
 
         ``request`` is the id from :attr:`Staging.requests`; servers of ``root://`` need none.
+        Errors are those of :meth:`stage`.
         """
         self._core.release(_names(urls), request).wait()
 
@@ -425,7 +426,7 @@ class Client(Closing):
     def localities(self, urls: Sequence[UrlOrPath]) -> dict[str, str]:
         """Return where files are: ``"disk"``, ``"tape"``, ``"disk and tape"`` or ``"unavailable"``.
 
-        Nothing is brought to disk. Errors are those of :meth:`stage`.
+        Nothing is staged. Errors are those of :meth:`stage`.
         """
         names = _names(urls)
         return dict(zip(names, self._core.localities(names).wait(), strict=True))

@@ -1,4 +1,4 @@
-"""Context managers that close what they hold."""
+"""Context managers that close their resources."""
 
 from __future__ import annotations
 

@@ -89,11 +89,11 @@ class CopyProgress:
     files_found: int
     """Files found so far; all of them once every directory has been listed."""
     files_done: int
-    """Files that are copied, compared, skipped or failed."""
+    """Files that have been copied, compared or skipped, or have failed."""
     bytes_found: int
     """Size of the files found to be copied."""
     bytes_done: int
-    """Bytes of these that need not be moved any more."""
+    """Bytes of these that are done."""
     bytes_arrived: int
     """Bytes that came in."""
 
@@ -129,7 +129,7 @@ class CopySummary:
     checksums: Mapping[str, str]
     """Checksums that were computed, as ``"ALGORITHM:VALUE"``, by target."""
     notices: Sequence[str]
-    """Facts that are no errors, such as files that changed meanwhile."""
+    """Events that are not errors, such as files that changed meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -153,9 +153,9 @@ class CheckSummary:
     """How files differ, by path: ``"only_in_source"``, ``"only_in_destination"``, ``"size"``,
     ``"unknown_size"``, ``"time"`` or ``"checksum"``."""
     without_times: int
-    """Files among the equal ones that were compared by size alone, for want of times."""
+    """Files among the equal ones that were compared only by size, because times are missing."""
     notices: Sequence[str]
-    """Names that took no part, and why."""
+    """Names that were left out, and why."""
 
 
 def copy(
@@ -172,7 +172,7 @@ def copy(
     Parameters
     ----------
     source
-        URLs or paths; a directory that ends with ``/.`` stands for what is in it.
+        URLs or paths; a directory that ends with ``/.`` stands for its contents.
     destination
         A file, or a directory to copy into.
     replicas
@@ -185,7 +185,7 @@ def copy(
         ``"keep"`` them, ``"update"`` them if they are older or of another size, or ``"refuse"``.
     checksum
         ``"adler32"``, ``"crc32c"``, ``"md5"``, ``"sha256"`` or ``"none"``, or ``"ALGORITHM:VALUE"``
-        of a single file; by default what the server has.
+        of a single file; by default the algorithm that the server has.
     include, exclude, filters, files
         The files of directories to copy, in rclone's syntax, as ``--include``, ``--exclude``,
         ``--filter`` and the lines of ``--files-from``.
@@ -204,7 +204,7 @@ def copy(
     Raises
     ------
     ValueError
-        Options are invalid, or sources and destination do not go together.
+        Options are invalid, or sources and destination are incompatible.
     OSError
         A file could not be copied; the others were.
 
@@ -252,12 +252,12 @@ def sync(
     source, destination
         URLs or paths of directories. The destination is created if it does not exist.
     delete
-        Delete what only the destination has, after all copies; never after an incomplete listing
-        or a failure.
+        Delete files that only the destination has, after all copies; never after an incomplete
+        listing or a failure.
     max_delete
-        Delete nothing if it would be more names; 1,000,000 by default.
+        Delete nothing if more names would be deleted; 1,000,000 by default.
     dry_run
-        Only count what would be done.
+        Only count the files that would be copied and deleted.
     compare
         How files of the same size are compared: by ``"time"`` of last change (default), by
         ``"size"`` alone, or by the ``"checksum"`` of their contents.
@@ -372,7 +372,7 @@ async def check_async(
 
 
 class _Task(Generic[_Summary]):
-    """A job with its progress, and what makes an object of its result."""
+    """A job with its progress, and the function that creates an object from its result."""
 
     def __init__(self, job: Job[dict[str, Any]], progress: _core.CopyProgress, make: Callable[..., _Summary]) -> None:
         self._job = job

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from hither._reporting.report import Report
 
 _MAX_UNSIZED_READ = 64 << 20
-"""Longer sequential reads first ask for the size of the file."""
+"""Longer sequential reads first request the size of the file."""
 _SMALL_FILE_BYTES = (1 << 20) + (64 << 10)
-"""The first bytes of a file of unknown size, which are all of most files."""
+"""The first bytes of a file of unknown size; most files are not longer."""
 _LINES_BYTES = 256 << 10
 """Bytes in which lines are searched at a time."""
 
@@ -32,8 +32,8 @@ _LINES_BYTES = 256 << 10
 class RemoteFile(io.RawIOBase):
     """A remote or local file: a binary file object with positional and vectored reads.
 
-    Opening returns at once. A missing local file is reported when it is opened, a missing remote
-    file at its first use. Reads go through the client's cache, so that small reads need no
+    Opening returns immediately. A missing local file is reported when it is opened, a missing
+    remote file at its first use. Reads go through the client's cache, so that small reads need no
     :class:`io.BufferedReader`. All reads of an open file are of one version of it. Any number of
     threads may read at the same time. A file can be pickled and can be used in a forked child; it
     is opened again there, and the child may see a newer version.
@@ -46,7 +46,7 @@ class RemoteFile(io.RawIOBase):
         Client to read with; :func:`hither.default_client` by default.
     tree_cache
         Prefetch baskets of the branches that are read, using the layout of the ROOT trees in the
-        file. ``False`` avoids superfluous reads of a program that names all its ranges at once.
+        file. ``False`` avoids superfluous reads of a program that requests all its ranges together.
     open_ahead
         Fetch the ends of the file in the background before its first use. ``False`` avoids
         superfluous reads of a program that reads whole files.
@@ -92,7 +92,7 @@ class RemoteFile(io.RawIOBase):
         return core
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what opens the file again at the same position."""
+        """Pickle the arguments that open the file again at the same position."""
         return _reopen, (self._core.url, self._client, self._position, self._tree_cache, self._open_ahead)
 
     def __repr__(self) -> str:
@@ -171,7 +171,7 @@ class RemoteFile(io.RawIOBase):
 
         """
         core = self._check_read(offset, length)
-        # What is in memory takes neither a job nor another thread.
+        # A read of bytes in memory needs neither a job nor another thread.
         found = core.read_present(offset, length)
         return core.read_at(offset, length).wait() if found is None else found
 
@@ -207,7 +207,7 @@ class RemoteFile(io.RawIOBase):
         """Announce that ``ranges`` will be read, in this order, about ``within`` seconds from now.
 
         They are prefetched in few requests as far as memory allows, and dropped unread if memory is
-        needed. Returns None for local files, of which nothing is prefetched.
+        needed. Returns None for local files, which are not prefetched.
 
         Examples
         --------
@@ -222,9 +222,9 @@ class RemoteFile(io.RawIOBase):
     def prefetch_ends(self, tail: int = 0) -> None:
         """Start to fetch size, version, head and the last ``tail`` bytes, in one round trip.
 
-        For a file of which small parts at both ends are read before much in between. The first read
-        waits for it; after a read, it does nothing. ``tail`` is raised to a few kilobytes and
-        lowered to a megabyte.
+        Use it for a file of which small parts at both ends are read before larger ones in between.
+        The first read waits for it; after a read, it does nothing. ``tail`` is raised to a few
+        kilobytes and lowered to a megabyte.
         """
         self._checked_core().prefetch_ends(tail)
 
@@ -302,7 +302,7 @@ class RemoteFile(io.RawIOBase):
         return found
 
     def readinto(self, buffer: typing_extensions.Buffer, /) -> int:
-        """Fill ``buffer`` with the next bytes, as far as there are any; return their number."""
+        """Fill ``buffer`` with the next bytes, up to the end of the file; return their number."""
         target = memoryview(buffer).cast("B")
         found = self.read(len(target))
         target[: len(found)] = found
@@ -337,12 +337,12 @@ class RemoteFile(io.RawIOBase):
             message = "I/O operation on closed file"
             raise ValueError(message)
         if self._process != os.getpid():
-            # The file is opened again, perhaps another version of it.
+            # The file is opened again, perhaps in another version.
             self._process, self._size, self._lines = os.getpid(), None, (0, b"")
         return self._core
 
     def close(self) -> None:
-        """Close the file; cancel what is being prefetched for it."""
+        """Close the file; cancel its prefetches."""
         if not self.closed:
             super().close()
             self._release()

@@ -34,7 +34,7 @@ class Lot:
     bytes: int
     """Size in bytes."""
     used_bytes: int
-    """Bytes of files, and of uploads under way."""
+    """Bytes of files, and of uploads in progress."""
     files: int
     """Maximum number of files and directories."""
     used_files: int
@@ -93,7 +93,7 @@ class Lots:
         Raises
         ------
         ValueError
-            The size or the lease is none that the server grants.
+            The size or the lease is not one that the server grants.
         OSError
             The server has no more space to reserve.
 
@@ -108,14 +108,14 @@ class Lots:
         return self._core.reserve_lot(self._url, parse_bytes(size), _seconds(lease))
 
     def renew(self, lot: Lot | str, *, size: Size | None = None, lease: Lease | None = None) -> Lot:
-        """Begin the lease of a lot now, change its size, or both; return the lot as it is then.
+        """Restart the lease of a lot, change its size, or both; return the new state of the lot.
 
         ``lot`` is a lot or its id; ``size`` and ``lease`` are those of :meth:`reserve`.
 
         Raises
         ------
         ValueError
-            Neither size nor lease is given, or one is none that the server grants.
+            Neither size nor lease is given, or one is not one that the server grants.
         OSError
             There is no such lot (``FileNotFoundError``), or no more space.
 

@@ -1,4 +1,4 @@
-"""Files that servers bring from tape to disk."""
+"""Files that servers stage from tape to disk."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
 
 class Staging:
-    """Files that servers were asked to bring from tape to disk: :meth:`hither.Client.stage`.
+    """Files whose staging from tape to disk was requested: :meth:`hither.Client.stage`.
 
     The state of a file is ``"waiting"``, ``"online"``, or ``"failed: "`` and the server's reason.
-    Servers go on with a request when nobody waits for it.
+    Servers continue with a request when no client waits for it.
 
     Examples
     --------
@@ -44,7 +44,7 @@ class Staging:
         return [(name, [self._urls[nth] for nth in files]) for name, files in self._core.requests()]
 
     def progress(self) -> dict[str, str]:
-        """Return the state of each file now.
+        """Return the current state of each file.
 
         Raises
         ------
@@ -59,7 +59,7 @@ class Staging:
         return self._by_url(await self._core.progress())
 
     def wait(self, timeout: float | None = None) -> dict[str, str]:
-        """Wait until each file is on disk or has failed; return the states then.
+        """Wait until each file is on disk or has failed; return the final states.
 
         Raises
         ------

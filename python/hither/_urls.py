@@ -1,4 +1,4 @@
-"""URLs: schemes, the prefix by which other libraries tell hither's URLs from theirs."""
+"""URLs: schemes, the prefix by which other libraries distinguish hither's URLs from theirs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def split_query(path: str) -> tuple[str, str]:
 
 
 def below(directory: str, name: str) -> str:
-    """Return the path of ``name``, as it is in URLs, in a directory, whose query it gets."""
+    """Return the path of ``name``, as it is in URLs, in a directory, with the directory's query."""
     path, query = split_query(directory)
     return f"{path.rstrip('/')}/{name}{query}"
 

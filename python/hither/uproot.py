@@ -148,7 +148,7 @@ class Source(uproot.source.chunk.Source):  # type: ignore[misc]
         return chunks
 
     def _fill(self, ranges: list[tuple[int, int]], futures: list[Future[memoryview]]) -> None:
-        """Request all ranges at once; deliver them in parts, which uproot decodes meanwhile."""
+        """Request all ranges together; deliver them in parts, which uproot decodes meanwhile."""
         order = sorted(range(len(ranges)), key=ranges.__getitem__)
         step = max(_MIN_PART_RANGES, -(-len(order) // _MAX_PARTS))
         steps = [order[at : at + step] for at in range(0, len(order), step)]
@@ -160,7 +160,7 @@ class Source(uproot.source.chunk.Source):  # type: ignore[misc]
                 for it, view in zip(at, found, strict=True):
                     futures[it].set_result(view)
         except BaseException as error:  # noqa: BLE001
-            # Raised again by whoever waits for a chunk.
+            # Raised again in the threads that wait for a chunk.
             for future in futures:
                 if not future.done():
                     future.set_exception(error)

@@ -65,7 +65,7 @@ class Report:
     bytes_payload: int = 0
     """Bytes of files that were received, requested or not."""
     bytes_used: int = 0
-    """Bytes of files that the results were made from."""
+    """Bytes of files from which the results were made."""
     retries: int = 0
     """Number of requests that were retried."""
     whole_file_downloads: int = 0
@@ -89,7 +89,7 @@ class Report:
     waited_seconds: float = 0.0
     """Time that reads of bytes waited, summed over calls."""
     metadata_from_store: bool = False
-    """True if the store knew the tree from an earlier run."""
+    """True if the store had the tree from an earlier run."""
     through_uproot: int = 0
     """Number of columns that uproot read, because hither cannot; they are in no other counter."""
     sources: tuple[SourceReport, ...] = ()
@@ -124,7 +124,7 @@ class Report:
         """
         if self.seconds <= 0:
             return {}
-        # A tree that the store knows is open before any connection is.
+        # A tree from the store is open before any connection.
         with_data = self.connect_seconds if self.metadata_from_store else 0.0
         return {
             "connect": self.connect_seconds,

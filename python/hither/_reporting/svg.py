@@ -18,7 +18,7 @@ _ROW = 44
 _TIME_COLOURS = ("#4477aa", "#66ccee", "#228833", "#ccbb44")
 _THREADS_COLOURS = ("#ee6677", "#aa3377")
 _BYTES_COLOURS = ("#228833", "#bbbbbb")
-"""Paul Tol's bright scheme, which colour-blind people can tell apart."""
+"""Paul Tol's bright scheme, which colour-blind people can distinguish."""
 
 
 def timing_svg(report: Report) -> str:

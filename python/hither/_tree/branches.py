@@ -47,7 +47,7 @@ class BranchInfo(NamedTuple):
     uncompressed_bytes: int
     """Uncompressed size in bytes."""
     record: RecordType | None = None
-    """How columns make up its entries, of a branch that is not one plain column."""
+    """How columns form its entries, for a branch that is not one plain column."""
 
 
 class TreeInfo(NamedTuple):

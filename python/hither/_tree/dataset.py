@@ -277,7 +277,7 @@ def _reopen(urls: list[str], path: str | None, client: Client) -> Dataset:
 
 
 def _expand_pattern(url: str, client: Client) -> list[str]:
-    """Return the files that match; only the one of exactly that name, if it is there."""
+    """Return the files that match; only the one of exactly that name, if it exists."""
     if "://" not in url:
         if not glob.has_magic(url) or os.path.lexists(url):
             return [url]
@@ -289,7 +289,7 @@ def _expand_pattern(url: str, client: Client) -> list[str]:
         try:
             client.stat(url)
         except (NotFoundError, InvalidError, PermissionDeniedError):
-            # Stores may refuse to look at a name that is not there.
+            # Stores may refuse a lookup of a name that does not exist.
             found = _matching_files(client, url, folder, pattern)
         else:
             return [url]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class RootFile(Closing, Mapping[str, Tree]):
-    """The trees and RNTuples of a ROOT file, by path. Each is opened when it is asked for.
+    """The trees and RNTuples of a ROOT file, by path. Each is opened when it is requested.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class RootFile(Closing, Mapping[str, Tree]):
         RemoteFile(self._url, client=self._client).close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what opens the file again."""
+        """Pickle the arguments that open the file again."""
         return _reopen, (self._url, self._client)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Trees: branches by name and as arrays, with uproot's names for what both can do."""
+"""Trees: branches by name and as arrays, with uproot's names for operations of both."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ _COLUMNS = ("name", "typename", "compressed")
 class Tree(Closing, Mapping[str, "Branch"]):
     """A tree of a ROOT file, as a mapping of its branches.
 
-    The tree is opened in the background. The first use waits for that and reports what is wrong
-    with the file or the tree. A tree can be pickled and can be used in a forked child; it is opened
-    again there. An RNTuple is read through uproot, with a warning; its branches are its fields.
+    The tree is opened in the background. The first use waits for that and reports errors of the
+    file or the tree. A tree can be pickled and can be used in a forked child; it is opened again
+    there. An RNTuple is read through uproot, with a warning; its branches are its fields.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
         self._report = Report()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what opens the tree again."""
+        """Pickle the arguments that open the tree again."""
         return _reopen, (self._core.url, self._core.path, self._client)
 
     def __repr__(self) -> str:
@@ -205,7 +205,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
         filter_name
             Filter for the names, as in :meth:`keys`.
         name_width, typename_width
-            Characters of the columns; what is longer is cut.
+            Characters of the columns; longer texts are cut.
         stream
             Where to print; standard output by default.
 
@@ -350,7 +350,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
     ) -> Iterator[Any]:
         """Read in steps. While the program works on one step, the next is read.
 
-        The first step is requested at once.
+        The first step is requested immediately.
 
         Parameters
         ----------
@@ -426,7 +426,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
         native: bool,  # noqa: FBT001
         bar: ProgressBar,
     ) -> tuple[int, int, list[_core.Column], list[RecordType | None]] | None:
-        """Return the next step; None at the end, or if uproot has to read what follows."""
+        """Return the next step; None at the end, or if uproot has to read the rest."""
         try:
             return steps.next().wait(bar.tick)
         except UnsupportedError as error:
@@ -576,7 +576,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
         if info.is_ntuple and (missing := [name for name in suspects if name not in branches]):
             raise missing_key_error("field", missing[0], branches) from error
         if not suspects and isinstance(error, UnsupportedError):
-            # The content of a branch showed only in its data.
+            # The content of a branch became known only from its data.
             suspects = request.columns
         if not suspects:
             return False
@@ -625,7 +625,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
 
 
 def open_tree(url: UrlOrPath, path: str | None = None, *, client: Client | None = None) -> Tree:
-    """Open a tree of a ROOT file; see :class:`Tree`. Returns at once.
+    """Open a tree of a ROOT file; see :class:`Tree`. Returns immediately.
 
     Examples
     --------

@@ -61,7 +61,8 @@ class UprootTree:
         return max(1, int(self._tree.num_entries_for(size, list(names))))
 
     def arrays(self, names: Sequence[str], span: tuple[int, int], library: Library, mask: Any) -> Any:  # noqa: ANN401
-        """Return the arrays of ``names``; if ``mask`` is not None, what it selects of them."""
+        """Return the arrays of ``names``; only the entries that ``mask`` selects, if it is
+        given."""
         limits = dict(zip(("entry_start", "entry_stop"), span, strict=True))
         if self._is_ntuple:
             found = self._ntuple_arrays(names, limits)

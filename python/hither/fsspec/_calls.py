@@ -1,4 +1,4 @@
-"""Calls of the filesystem that stop all they started when they are interrupted."""
+"""Calls of the filesystem that, when interrupted, cancel all operations that they started."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def sync(loop: asyncio.AbstractEventLoop, function: Callable[..., Awaitable[Any]
     """Run a coroutine function on ``loop`` and wait for it, as ``fsspec.asyn.sync`` does.
 
     An exception that interrupts the waiting thread, such as ``KeyboardInterrupt`` or a timeout,
-    cancels the call and leaves when the call has ended.
+    cancels the call and is raised when the call has ended.
     """
     tasks: list[asyncio.Task[Any] | None] = []
     interrupted = threading.Event()
@@ -42,7 +42,7 @@ def sync(loop: asyncio.AbstractEventLoop, function: Callable[..., Awaitable[Any]
     try:
         return fsspec.asyn.sync(loop, run, *args, **options)
     except BaseException:
-        # A call that is refused because of the loop has not begun, and none is under way.
+        # A call that is refused because of the loop has not begun, and none is running.
         if not ended.is_set() and loop is not None and loop.is_running() and not _is_current(loop):
             interrupted.set()
             loop.call_soon_threadsafe(cancel)
@@ -83,9 +83,9 @@ async def run_all(
 ) -> list[Any]:
     """Make calls, ``batch_size`` at a time, and return their results.
 
-    After an exception, and when this is cancelled, no other call begins; the ones that run are
-    cancelled and awaited before the exception leaves. With ``return_exceptions``, exceptions of
-    the calls are results instead.
+    After an exception, and when this is cancelled, no other call begins; running ones are cancelled
+    and awaited before the exception is raised. With ``return_exceptions``, exceptions of the calls
+    are results instead.
     """
     if batch_size is None:
         batch_size = fsspec.asyn._get_batch_size()  # noqa: SLF001

@@ -42,7 +42,7 @@ class ObservedStat:
 
 
 def is_other_version(one: Entry | ObservedStat | FileStat, other: Entry | ObservedStat | FileStat) -> bool:
-    """Return whether sizes, versions or times of two stats differ, of those that both have."""
+    """Return whether two stats differ in a size, version or time that both have."""
 
     def differ(field: str, are_different: Callable[[Any, Any], bool]) -> bool:
         a, b = getattr(one, field, None), getattr(other, field, None)
@@ -82,7 +82,7 @@ class FsspecFile(RemoteFile):
         return found
 
     def _check_known(self) -> None:
-        """Compare what was known of the file with the version that is read; sends no request."""
+        """Compare the known stat of the file with the version that is read; sends no request."""
         known, self._known = self._known, None
         version = self.stat()
         if known is None or not is_other_version(known, version):
@@ -101,9 +101,9 @@ class FsspecFile(RemoteFile):
 class UploadFile(io.RawIOBase):
     """A file to write. It is sent when it is closed, and appears whole or not at all.
 
-    It is not sent after an exception in its ``with`` block, or if it is never closed; nor is what
-    is written through a file over it, for text or compression, after an exception in the block of
-    that one. A call of :meth:`close` sends it, in an ``except`` or ``finally`` block, too.
+    It is not sent after an exception in its ``with`` block, or if it is never closed; nor after an
+    exception in the block of a file that wraps it, for text or compression. A call of :meth:`close`
+    sends it, in an ``except`` or ``finally`` block, too.
     """
 
     def __init__(self, fs: Any, path: str, mode: str, *, autocommit: bool) -> None:  # noqa: ANN401
@@ -125,7 +125,7 @@ class UploadFile(io.RawIOBase):
             message = "I/O operation on closed file"
             raise ValueError(message)
         if self._content.closed:
-            # It was discarded: what a file over it still had is of no use.
+            # It was discarded: the bytes that a wrapping file still had are dropped.
             return memoryview(data).nbytes
         return self._content.write(data)
 
@@ -159,7 +159,7 @@ class UploadFile(io.RawIOBase):
             message = f"{redact_url(self.path)} cannot be sent: the file was discarded"
             raise InvalidError(message)
         if not self.closed:
-            # A file over it, for text or compression, may still have bytes.
+            # A wrapping file, for text or compression, may still have bytes.
             self.discard()
             message = f"{redact_url(self.path)} was not sent, because the file is not closed"
             raise InvalidError(message)
@@ -209,7 +209,7 @@ class CompressedFile(io.BufferedIOBase):
     """
 
     def __init__(self, upload: UploadFile, compress: Callable[..., Any]) -> None:
-        """Write to ``upload`` what ``compress`` makes of the bytes."""
+        """Write the output of ``compress`` to ``upload``."""
         super().__init__()
         self._upload = upload
         self._compressor = compress(upload, mode="w")
@@ -224,7 +224,7 @@ class CompressedFile(io.BufferedIOBase):
         return written
 
     def tell(self) -> int:
-        """Return the position in what was written, in bytes."""
+        """Return the number of uncompressed bytes written."""
         position: int = self._compressor.tell()
         return position
 
@@ -249,15 +249,15 @@ class CompressedFile(io.BufferedIOBase):
 
 
 _FILE_MODULES = ("gzip", "bz2", "lzma", "_compression", "compression._common._streams", "fsspec.core", __name__)
-"""Modules whose files lie over an uploaded one, and close it when they are closed."""
+"""Modules whose files wrap an uploaded one, and close it when they are closed."""
 
 
 def _own_block_failed() -> bool:
     """Return whether an exception ends the ``with`` block of the file that is being closed.
 
-    Files over another one (``fsspec.open``, text) tell it of no exception: they call its ``close``
-    as ever. Only the instruction at which the frame of the block waits for ``__exit__`` shows it.
-    The frame is the one that calls the files: any other block that fails is not theirs.
+    Files that wrap another one (``fsspec.open``, text) do not pass it the exception: they call
+    ``close``. Only the instruction at which the frame of the block waits for ``__exit__`` shows it.
+    The frame is the one that calls the files: failures in other blocks do not count.
     """
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001
     while frame is not None and (

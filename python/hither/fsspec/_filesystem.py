@@ -62,11 +62,11 @@ _MAX_OPEN_FILES = 32
 _MAX_OPEN_SECONDS = 60.0
 """Time after which a file is opened again, which finds its newest version."""
 _STAT_SECONDS = 2.0
-"""Time for which ``info`` of a name is reused: programs look, look again and open."""
+"""Time for which ``info`` of a name is reused: programs request it twice and then open the file."""
 _BATCH_SECONDS = 0.005, 0.025
 """Longest pause between lists of ranges of a batch: a tenth of a round trip within these limits."""
 _FIRST_READ_BYTES = (1 << 20) + (64 << 10)
-"""First read of a whole file; most files are smaller, and their size need not be asked for."""
+"""First read of a whole file; most files are smaller, and their size need not be requested."""
 _DOWNLOAD_CHUNK_BYTES = 16 << 20
 """Bytes of a download that are in memory at a time."""
 _FSSPEC_OPTIONS = ("asynchronous", "loop", "batch_size", "use_listings_cache", "listings_expiry_time", "max_paths")
@@ -106,7 +106,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     """
 
-    mirror_sync_methods = False  # by fsspec, whose methods leave what they started running when they are interrupted
+    mirror_sync_methods = False  # by fsspec, whose methods leave operations running when they are interrupted
     protocol = tuple(f"{prefix}{scheme}" for prefix in (*PREFIXES, "") for scheme in SCHEMES)
 
     def __init__(self, *, client: Client | None = None, auto_mkdir: bool = True, **options: Any) -> None:  # noqa: ANN401
@@ -138,7 +138,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         if isinstance(path, list):
             return [cls._strip_protocol(each) for each in path]
         name, query = split_query(without_prefix(str(stringify_path(path))))
-        # Whoever looks for the last slash of the path finds none in its query.
+        # A search for the last slash of the path must not find one in its query.
         return name.rstrip("/") + query.replace("/", "%2F")
 
     def unstrip_protocol(self, name: str) -> str:
@@ -190,7 +190,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
             other = known is not None and is_other_version(known[1], entry)
             if file is not None and not other:
                 try:
-                    # No request is made for it once anything was read.
+                    # Once any bytes were read, this sends no request.
                     other = is_other_version(await file.stat_async(), entry)
                 except (HitherError, ValueError):
                     other = True
@@ -259,7 +259,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         Raises
         ------
         NotImplementedError
-            The server does not tell the sizes of all files, which are unknown and not 0.
+            The server does not state the sizes of all files, which are unknown and not 0.
 
         """
         sizes = await super()._du(path, total=False, maxdepth=maxdepth, **options)
@@ -284,7 +284,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
             return {literal: await self._info(literal)} if detail else [literal]
         if not is_encoded(literal) or not has_magic(literal):
             return await super()._glob(path, maxdepth=maxdepth, **options)
-        # fsspec compares names as URLs have them, with `%20`: it finds all of that depth.
+        # fsspec compares encoded names (`%20`): it finds all of that depth, to be matched here.
         detail = options.pop("detail", False)
         is_directory = path.endswith("/")
         names = literal.split("/")
@@ -304,7 +304,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
     async def _exists_literally_async(self, path: str) -> bool:
         """Return whether a path with characters of patterns is the name of a file or directory."""
         if "?" in path and not has_query(path) and not path.startswith("s3://"):
-            # A server would be asked for the name before it. Listings have such names encoded.
+            # The request would name only the part before it. Listings have such names encoded.
             return False
         try:
             await self._info(path)
@@ -342,8 +342,8 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
     def _range_file(self, path: str, seconds: float = _MAX_OPEN_SECONDS) -> RemoteFile:
         """Return the file that ranges of ``path`` are read from, opened at most ``seconds`` ago.
 
-        Its reads are not predicted, because programs that read ranges name all they need; only the
-        ends are prefetched of formats with a directory there.
+        Its reads are not predicted, because programs that read ranges name all that they need; the
+        ends are prefetched for formats with a directory there.
         """
         now = time.monotonic()
         with self._lock:
@@ -425,11 +425,11 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         return [bytes(view) for view in views]
 
     async def _join_batch(self, path: str, file: RemoteFile, ranges: list[tuple[int, int]]) -> asyncio.Lock:
-        """Collect lists of ranges of a file that are requested together, and hint them at once.
+        """Collect lists of ranges of a file that are requested together, and hint them in one call.
 
         uproot divides its ranges into lists of a thousand and requests them one right after the
         other. The lists are read in turn, under the returned lock: reading the last one first would
-        request ranges twice that are under way.
+        request ranges twice that are in flight.
         """
         batch = self._batches.get(path)
         if batch is not None:
@@ -456,7 +456,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         with RemoteFile(path, client=self.client, tree_cache=False, open_ahead=False) as file:
             head = await file.read_at_async(0, _FIRST_READ_BYTES)
             if len(head) < _FIRST_READ_BYTES and path not in self._open_files and path not in self._stats:
-                # No other version is cached, and the size need not be asked for.
+                # No other version is cached, and the size need not be requested.
                 return head
             found = await file.stat_async()
             await self._drop_other_versions({path: found})
@@ -623,7 +623,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
             await asyncio.to_thread(os.makedirs, lpath, exist_ok=True)
             return
         # The file gets its name when it is complete. Until then it has one of those that the core
-        # gives to partial files, which are short whatever the name is.
+        # gives to partial files, which are short for names of any length.
         partial = os.path.join(os.path.dirname(lpath), f".hither-{uuid.uuid4().hex[:16]}.part")  # noqa: PTH118, PTH120
         try:
             with open(partial, "xb") as target:  # noqa: ASYNC230, PTH123
@@ -639,7 +639,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
             stat = await file.stat_async()
             await self._drop_other_versions({path: stat})
             if info is not None and info["size"] not in (None, stat.size):
-                # The file may have been replaced since, or this is a page in its place.
+                # The file may have been replaced since, or the server sent a page instead of it.
                 stated = (await self._info(path))["size"]
                 if stated not in (None, stat.size):
                     message = (
@@ -789,7 +789,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
     async def _modified(self, path: str) -> float | None:
         entry = self._recent_stat(path)
         if entry is None or entry.modified is None:
-            # What was learned while reading a Parquet file lacks the time.
+            # The stat that was learned while reading a Parquet file lacks the time.
             entry = self._remember_stat(path, await self.client.stat_async(path))
             await self._drop_other_versions({path: entry})
         return entry.modified
@@ -810,12 +810,12 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         """Return a text that is the same as long as the file at ``path`` does not change.
 
         It is made from name, size and entity tag, or the time of the last change if the server
-        sends no tag. Of a file of which none of these is known, it is another text each time.
+        sends no tag. For a file of which none of these is known, it is another text each time.
         """
         info = self.info(path)
         if info["size"] is info["validator"] is info["mtime"] is None:
             return uuid.uuid4().hex
-        # A tag is weak until the next change has to have another time.
+        # A tag is weak as long as a further change could have the same time.
         version = (info["name"], info["size"], (info["validator"] or "").removeprefix("W/") or info["mtime"])
         return hashlib.sha256(repr(version).encode()).hexdigest()
 
@@ -831,7 +831,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         ValueError
             Two of them would get one name, or one would be moved onto or into itself.
         NotImplementedError
-            ``maxdepth`` is given: a directory is renamed with all that is in it.
+            ``maxdepth`` is given: a directory is renamed with all its contents.
 
         """
         if maxdepth is not None:

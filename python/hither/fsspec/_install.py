@@ -11,14 +11,14 @@ from hither.exceptions import InvalidError
 from hither.fsspec._filesystem import HitherFileSystem
 
 _replaced: dict[str, Any] = {}
-"""Filesystem of each installed scheme before; None for fsspec's own choice."""
+"""Previous filesystem of each installed scheme; None for fsspec's own choice."""
 
 
 def install(*schemes: str) -> None:
     """Make hither fsspec's filesystem of plain URLs, in this process.
 
-    Libraries that open URLs with fsspec then read ``https://host/path`` with hither. Filesystems
-    and files that exist already stay what they are.
+    Libraries that open URLs with fsspec then read ``https://host/path`` with hither. Existing
+    filesystems and files are not changed.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Names of files: in URLs, on the local disk, in patterns and in messages.
 
-In most URLs names are percent-encoded; those of XRootD and S3 are as they are.
+In most URLs names are percent-encoded; those of XRootD and S3 are literal.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from hither._urls import is_encoded, split_query
 from hither.exceptions import InvalidError
 
 _SAFE = "!$&'()+,:=@"
-"""Characters that are not encoded in names, beside letters, digits and ``-._~``."""
+"""Characters that are not encoded in names, in addition to letters, digits and ``-._~``."""
 _ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 _MAX_SHOWN_NAMES = 5
 """Names that a message shows."""
 
 
 def has_query(path: str) -> bool:
-    """Return whether a path ends in the query of a URL, whose mark is no pattern."""
+    """Return whether a path ends in the query of a URL, whose mark is not a pattern."""
     return bool(split_query(path)[1])
 
 
@@ -43,7 +43,7 @@ def shown(path: Any) -> str:  # noqa: ANN401
 
 
 def plain(path: str) -> str:
-    """Return ``path`` with its names as they are, without its query and a slash at the end."""
+    """Return ``path`` with its names unchanged, without its query and a slash at the end."""
     path = split_query(path)[0].rstrip("/")
     return unquote(path, errors="surrogateescape") if is_encoded(path) else path
 

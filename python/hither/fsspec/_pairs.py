@@ -36,7 +36,7 @@ class CopyEnd:
     """Return the paths that names and patterns stand for."""
     is_directory: Callable[[str], Awaitable[bool]]
     is_one_name: Callable[[str, str, str], Awaitable[bool]]
-    """Return whether two names are one in a directory, or in the one that it will be made in."""
+    """Return whether two names coincide in a directory, or in its nearest existing parent."""
 
 
 async def pairs_of_copy(
@@ -67,7 +67,7 @@ async def pairs_of_copy(
     given = [str(stringify_path(each)) for each in ([sources] if single else sources)]
     found = await source_end.expand(given, recursive=recursive, maxdepth=maxdepth)
     if single and (not recursive or maxdepth is not None):
-        # Without recursion, fsspec passes over directories.
+        # Without recursion, fsspec skips directories.
         found = [path for path in found if not trailing_sep(path) and not await source_end.is_directory(path)]
         if not found:
             return []
@@ -145,7 +145,7 @@ def _refuse_shared_targets(pairs: Pairs) -> None:
 
 
 async def refuse_folded(pairs: Pairs, target_end: CopyEnd) -> None:
-    """Raise an error if the target takes two names for one: of other case, or form of Unicode."""
+    """Raise an error if names that differ in case, or form of Unicode, coincide at the target."""
     met: dict[str, tuple[str, str]] = {}
     for source, target in pairs:
         name = plain(str(target))
@@ -168,7 +168,7 @@ async def refuse_folded(pairs: Pairs, target_end: CopyEnd) -> None:
 
 
 def _alike(one: str, two: str) -> tuple[str, str]:
-    """Return two short names that differ as two names do."""
+    """Return two short names that differ in the same way as two names."""
     base = f"hither-{uuid4().hex}-"
     if normalize("NFC", one) == normalize("NFC", two):
         return base + "\u00e9", base + "e\u0301"
@@ -184,7 +184,7 @@ class _LocalTree(LocalFileSystem):  # type: ignore[misc]
 
 
 def _expand_local(paths: list[str], *, recursive: bool, maxdepth: int | None) -> list[str]:
-    """Return the local paths that names and patterns stand for; what exists is no pattern."""
+    """Return the local paths that names and patterns stand for; existing paths are no patterns."""
     tree = _LocalTree(skip_instance_cache=True)
     expanded: set[str] = set()
     for each in paths:

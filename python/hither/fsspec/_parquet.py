@@ -1,11 +1,11 @@
 """Prefetch of Parquet columns, for programs that read them one after the other.
 
 pyarrow reads a foreign file object under one lock: it requests the next range when the last one has
-arrived. Without help that is one round trip for each column of each row group. But the next reads
-can be predicted. The footer, which arrives with the first look at the file, says where each column
-is, and a program that reads a column of one row group reads it of the others, too. So the first
-read of a column prefetches it in all row groups. Columns that were read of one file are prefetched
-with the first read of the next file of the same schema.
+arrived. Without a prefetch that is one round trip for each column of each row group. But the next
+reads can be predicted. The footer, which arrives with the first read of the file, states where each
+column is, and a program that reads a column of one row group reads it from the others, too. So the
+first read of a column prefetches it in all row groups. Columns that were read from one file are
+prefetched with the first read of the next file of the same schema.
 
 A program that reads some columns thus waits once for the ends of the file, and once for each run of
 adjacent columns; of the next file once for all columns. Programs that know the columns beforehand
@@ -50,8 +50,8 @@ class ParquetFile(FsspecFile):
     """A Parquet file to read, whose columns are prefetched.
 
     All reads go through ``shared``, the same file as the filesystem keeps it open: it has the ends
-    already, and stays open for the next program that looks at the file. ``columns_by_schema`` holds
-    the columns that were last read, by schema.
+    already, and stays open for later reads of the file. ``columns_by_schema`` holds the columns
+    that were last read, by schema.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class ParquetFile(FsspecFile):
         return super().read_at(offset, length)
 
     def readall(self) -> bytes:
-        """Return all remaining bytes, in one request: their number has come with the ends."""
+        """Return all remaining bytes, in one request: their number is known from the ends."""
         return self.read(max(0, self.size - self.tell()))
 
     def _prefetch(self, start: int, stop: int) -> None:
@@ -114,7 +114,7 @@ class ParquetFile(FsspecFile):
         self._wanted.update(columns, last_read if last_read.issuperset(columns) else ())
         ranges = list(self._upcoming(layout, group))
         if ranges:
-            # With the range that is read now, as the first: all take one round trip.
+            # The range that is read now is the first, so that all take one round trip.
             hint = self._shared.hint([(start, stop), *ranges])
             self._hints += [] if hint is None else [hint]
 
