@@ -1,18 +1,18 @@
 //! The interface to the files that a server serves: a namespace of files and directories.
 //!
 //! The HTTP methods call a [`Backend`], never a disk. It names, opens, creates and changes files. A
-//! [`FileReader`] is one version of a file that was opened; a [`FileWriter`] is a file that nobody
-//! sees until it is committed. The directory tree of this machine ([`disk`]) is the first backend;
-//! another may hold files in memory or fetch them from elsewhere.
+//! [`FileReader`] is one version of a file that was opened; a [`FileWriter`] is a file that is
+//! invisible until it is committed. The directory tree of this machine ([`disk`]) is the first
+//! backend; another may hold files in memory or fetch them from other servers.
 //!
 //! **Who waits.** Each call returns a future. A backend on a disk does its work on threads that may
-//! block; what it can do without blocking (open a file whose inode the kernel has in memory) it
-//! does in the call. The response code reads local files itself ([`FileRanges::Local`]): it sends
-//! their cached pages without a thread hop. Other backends supply pieces in a stream, and wait for
-//! the client by not being polled.
+//! block; operations that cannot block (opening a file whose inode the kernel has in memory) run in
+//! the call. The response code reads local files itself ([`FileRanges::Local`]): it sends their
+//! cached pages without a thread hop. Other backends supply pieces in a stream, which is not polled
+//! while it waits for the client.
 //!
-//! **Races.** A change carries its [`Precondition`]. The backend evaluates it while nobody else can
-//! change names, so that of two clients that replace one version, one gets
+//! **Races.** A change carries its [`Precondition`]. The backend evaluates it while no other
+//! request can change names, so that of two clients that replace one version, one gets
 //! [`BackendErrorKind::PreconditionFailed`].
 //!
 //! **Memory.** A backend holds no file data between calls; the pieces of a stream and the batches
@@ -23,9 +23,9 @@
 //!
 //! **Links.** Each call takes paths literally: one with a symbolic link in it fails with
 //! [`BackendErrorKind::Link`]. [`Backend::resolve`] returns the path to which the links lead. The
-//! caller decides about that path, and calls again with it; if somebody puts a link there
-//! meanwhile, that call fails. So the file that is read is the one that was decided about. Nothing
-//! is changed through a link: changes of a link's own path remove, replace or move the link.
+//! caller decides about that path, and calls again with it; if a link is created there meanwhile,
+//! that call fails. So the file that is read is the one that was authorized. Nothing is changed
+//! through a link: changes of a link's own path remove, replace or move the link.
 
 pub(crate) mod blocking;
 mod change;
@@ -68,7 +68,7 @@ pub type DeadProperties = BTreeMap<PropertyName, String>;
 /// Decides whether links may be followed to a path.
 pub type LinkFilter = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
-/// Sees a file of a batch, by its index, and says whether to continue.
+/// Visits a file of a batch, by its index, and returns whether to continue.
 pub type FileVisitor =
     Box<dyn FnMut(usize, Result<VisitedFile<'_>, BackendError>) -> ControlFlow<()> + Send>;
 
@@ -101,8 +101,8 @@ pub trait Backend: Send + Sync + Debug {
     /// with more than `max` entries, any `max + 1` of them.
     fn list<'a>(&'a self, path: &'a str, max: usize) -> BackendFuture<'a, Vec<DirectoryEntry>>;
 
-    /// The entries of [`Backend::list`], as far as they are available: for people, who see what is
-    /// missing.
+    /// The entries of [`Backend::list`], as far as they are available: for pages that name the
+    /// servers without a response.
     fn list_available<'a>(
         &'a self,
         path: &'a str,
@@ -113,12 +113,12 @@ pub trait Backend: Send + Sync + Debug {
         })
     }
 
-    /// Returns true if clients are sent elsewhere for files ([`Backend::locate`]).
+    /// Returns true if clients are redirected to other servers for files ([`Backend::locate`]).
     fn refers(&self) -> bool {
         false
     }
 
-    /// The place of a file. Called only where [`Backend::refers`] is true.
+    /// The location of a file. Called only where [`Backend::refers`] is true.
     fn locate<'a>(&'a self, _request: LocateRequest<'a>) -> BackendFuture<'a, Located> {
         Box::pin(std::future::ready(Err(BackendError::not_found())))
     }
@@ -138,11 +138,11 @@ pub trait Backend: Send + Sync + Debug {
     ) -> BackendFuture<'_, Vec<Option<Described>>>;
 
     /// Opens one version of a file to be read, or a directory for its metadata. The future is ready
-    /// at once where nothing has to be waited for.
+    /// immediately where opening does not block.
     fn open<'a>(&'a self, path: &'a str) -> BackendFuture<'a, Arc<dyn FileReader>>;
 
     /// Opens some files one after the other, and has them visited, in the order of `paths` until
-    /// the visitor breaks off: the files of a batch in one piece of work.
+    /// the visitor stops: the files of a batch in one blocking task.
     fn visit(&self, paths: Vec<String>, mut visitor: FileVisitor) -> BackendFuture<'_, ()> {
         Box::pin(async move {
             for (index, path) in paths.iter().enumerate() {
@@ -177,9 +177,9 @@ pub trait Backend: Send + Sync + Debug {
         options: CreateOptions,
     ) -> BackendFuture<'a, Arc<dyn FileWriter>>;
 
-    /// Makes directories and writes small files, in this order, and returns what became of each:
-    /// all of a batch in one piece of work, which is durable when it has ended. A directory that
-    /// is there already is no error.
+    /// Makes directories and writes small files, in this order, and returns the result of each: all
+    /// of a batch in one blocking task, whose results are durable at its end. A directory that
+    /// exists already is not an error.
     fn put_batch(
         &self,
         entries: Vec<BatchEntry>,
@@ -260,31 +260,31 @@ pub trait FileReader: Send + Sync + Debug {
     fn is_current(&self) -> BackendFuture<'_, bool>;
 }
 
-/// A file that is being written. Nobody sees it before [`FileWriter::commit`]; dropping the writer
-/// discards the file.
+/// A file that is being written. It is invisible before [`FileWriter::commit`]; dropping the writer
+/// discards it.
 pub trait FileWriter: Send + Sync + Debug {
     /// Writes `data` from `offset` on, and returns the time that this took. Several writes may run
-    /// at once. The work begins with the call, not when the future is polled.
+    /// concurrently. The work begins with the call, not when the future is polled.
     fn write(&self, offset: u64, data: Vec<Bytes>) -> BackendFuture<'static, Duration>;
 
-    /// Makes what was written durable, and returns how many bytes that is.
+    /// Makes the written bytes durable, and returns their number.
     fn sync(&self) -> BackendFuture<'_, u64>;
 
-    /// The checksum of all that was written.
+    /// The checksum of all written bytes.
     fn checksum(&self, algorithm: Algorithm) -> BackendFuture<'_, Checksum>;
 
     /// Gives the file its path. A file that was created in place has it already.
     fn commit(&self, options: CommitOptions) -> BackendFuture<'_, Committed>;
 }
 
-/// The details that [`Backend::describe`] looks up beside the metadata.
+/// The details that [`Backend::describe`] looks up in addition to the metadata.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Details {
     /// Stored checksums of these algorithms.
     pub checksums: &'static [Algorithm],
     /// Dead properties.
     pub properties: bool,
-    /// The space that is left for it.
+    /// The space that is free for it.
     pub space: bool,
 }
 

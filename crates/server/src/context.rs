@@ -159,7 +159,7 @@ impl ServerContext {
         }
     }
 
-    /// The client's name as the authorizer knows it; fails if it has none and needs one.
+    /// The name that the authorizer gives the client; fails if it has none and needs one.
     pub(crate) fn client_name(&self, request: &ServerRequest) -> Result<String, HttpError> {
         let access = request.access(&request.path, Action::Read);
         let name = self.settings().authorizer.name(&access);

@@ -44,7 +44,7 @@ impl From<BackendError> for HttpError {
             Kind::NoSpace => StatusCode::INSUFFICIENT_STORAGE,
             Kind::NameTooLong => StatusCode::URI_TOO_LONG,
             Kind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-            // Clients repeat a change after 503, and look first after 504.
+            // Clients retry a change after 503, and check its effect first after 504.
             Kind::Unconfirmed => StatusCode::GATEWAY_TIMEOUT,
             Kind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         };

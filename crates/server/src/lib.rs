@@ -19,8 +19,7 @@
 //!   `src/backend.rs`, `src/response.rs`;
 //! - reserved space: `src/lots.rs`;
 //! - files on tape behind the server: `src/backend/tape.rs`;
-//! - what the server records of a request: `src/monitoring/request_record.rs`,
-//!   `src/monitoring/admin_server.rs`;
+//! - the record of a request: `src/monitoring/request_record.rs`, `src/monitoring/admin_server.rs`;
 //! - copies between servers: `src/third_party.rs`, `crates/transport/src/http/third_party.rs`,
 //!   `crates/transport/src/xrootd/storage/third_party.rs`.
 

@@ -1,27 +1,27 @@
 //! Lots: reservations of space for a time, so that later writes will fit.
 //!
 //! A lot is a number of bytes for a directory and everything below it, until its lease ends. Every
-//! write there counts towards it, whoever writes; a lot gives no permission to write. A write that
+//! write there counts towards it, by any client; a lot gives no permission to write. A write that
 //! does not fit fails before its body is sent. Lots do not overlap. Bytes are counted in blocks of
 //! 4 KiB, as disks do, so a thousand tiny files cannot take more of the disk than was reserved.
-//! Files, links and directories are counted, too: a file system has a limited number of inodes, of
-//! which empty files would take any number. A lot may hold one for each
-//! [`LotLimits::bytes_per_file`]; inodes cannot be reserved.
+//! Files, links and directories are counted, too: a file system has a limited number of inodes,
+//! which empty files could use up. A lot may hold one for each [`LotLimits::bytes_per_file`];
+//! inodes cannot be reserved.
 //!
 //! **Three facts, kept in three places.** The *agreement* (who, where, how much, until when) is a
 //! record in an embedded database ([`database`]), and changes only when a lot is created, extended
 //! or released. The *used* bytes are in memory alone ([`accounts`]): they follow from the files,
 //! and are counted again when the server starts. The *free* bytes of all lots together are on disk,
-//! as one file without content ([`reserve`]): its blocks are allocated, so nobody else can take
-//! them.
+//! as one file without content ([`reserve`]): its blocks are allocated, so no other program can
+//! take them.
 //!
 //! **A write costs nothing durable.** It takes a lock for a few look-ups, twice: when it begins
 //! (its bytes are *pending* then), and when its file gets its path (they are used) or it fails
 //! (they are free again). The database does not change. The blocks of the write come out of the
 //! reserve, but not write by write: the reserve may exceed the free bytes by [`SLACK`], and is cut
-//! only beyond that. Where the disk is so full that a write finds no blocks, the reserve is cut at
-//! once and the write tries again ([`LotCharge::with_room`]). So owners of lots find their space,
-//! and others find the disk full a little early.
+//! only beyond that. Where the disk is so full that a write finds no blocks, the reserve is cut
+//! immediately and the write is retried ([`LotCharge::with_room`]). So owners of lots find their
+//! space, and others find the disk full a little early.
 //!
 //! **A crash at any moment leaks nothing.** A record is in the database or not: redb commits all or
 //! nothing. Pending bytes vanish with the process, as do the unnamed files that they stood for.
@@ -76,7 +76,7 @@ struct OnDisk {
     reserve: Box<dyn Reserve>,
 }
 
-/// The space of a lot that a write takes; dropping it before the file has its path returns it.
+/// The space of a lot that a write is charged; dropping it before the file has its path returns it.
 #[derive(Debug)]
 pub(crate) struct LotCharge {
     lots: Arc<Lots>,

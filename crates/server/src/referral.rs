@@ -1,8 +1,7 @@
 //! Referrals: responses that send a client to another server for a file.
 //!
-//! A backend whose files are elsewhere ([`Backend::refers`](crate::Backend::refers)) names the
-//! place for each request about the bytes of a file, after the client's right to it was decided
-//! here:
+//! A backend whose files are on other servers ([`Backend::refers`](crate::Backend::refers)) names
+//! the location for each request about the bytes of a file, after the client was authorized here:
 //!
 //! | request | response |
 //! |---|---|
@@ -16,7 +15,7 @@
 //! if the backend knows it. One that names none with a preference above 0 gets a Metalink document
 //! without a checksum, which may take long to compute. 302 is understood by the oldest clients; 307
 //! keeps the method (RFC 9110 section 15.4). A body is not read, so that a client that waits for
-//! `100 Continue` sends it to the right place at once.
+//! `100 Continue` sends it only to the final server.
 //!
 //! **Schemes.** Every client follows `http` and `https`. One that follows others lists them in the
 //! field `Hither-Follows`, as in `Hither-Follows: root, roots`. A file that has no URL for a client
@@ -48,8 +47,8 @@ const FOLLOWS: &str = "hither-follows";
 const USUAL: [&str; 2] = ["http", "https"];
 const LISTED: [&str; 2] = ["root", "roots"];
 
-/// The response to a request about the bytes of a file, if its backend has them elsewhere; none for
-/// other requests, and for directories.
+/// The response to a request about the bytes of a file, if its backend has them on other servers;
+/// none for other requests, and for directories.
 pub(crate) async fn answer(
     context: &ServerContext,
     request: &ServerRequest,

@@ -1,9 +1,9 @@
-//! The way of a request: head, path, authorization, method, response.
+//! The steps of a request: head, path, authorization, method, response.
 //!
 //! In this order: the target of the request becomes a path in the tree ([`NamespacePath`]); the
-//! authorizer fetches what its decisions need; the module of the method decides, with the
-//! authorizer's answer for each path that it touches, and makes the response; the response gets the
-//! fields that all responses carry, and a line in the access log.
+//! authorizer fetches the keys that its decisions need; the module of the method requests a
+//! decision of the authorizer for each path that it touches, and makes the response; the response
+//! gets the fields that all responses carry, and a line in the access log.
 
 use crate::authorization::authorizer::Action;
 use crate::backend::path::NamespacePath;
@@ -190,7 +190,7 @@ fn options(context: &ServerContext) -> ServerResponse {
         .with(header::ALLOW, methods(context))
         .with(header::ACCEPT_RANGES, "bytes")
         .with(HeaderName::from_static("dav"), "1");
-    // What a server to which clients are sent takes, it says itself.
+    // Servers to which clients are redirected state themselves which queries they accept.
     if !context.backend.refers() {
         response.set(ACCEPT_QUERY, &format!("{}, {}", accept_query(), accept_tree_query()));
     }

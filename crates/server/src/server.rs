@@ -237,7 +237,7 @@ impl Server {
         self.metrics
     }
 
-    /// The doubtful settings with which the server has started, one line each.
+    /// The warnings about the settings with which the server has started, one line each.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
@@ -342,7 +342,7 @@ async fn reload_certificates(tls: Arc<CertificateReloader>) {
     }
 }
 
-/// Removes what uploads left behind: now, once a day, and more often while space is short.
+/// Removes files that uploads left behind: now, once a day, and more often while space is short.
 async fn remove_stale(disk: DiskBackend, unfinished: Duration) {
     let mut tick = tokio::time::interval(SPACE_INTERVAL);
     // Hidden files of a killed server may be removed if no other server uses this directory.

@@ -255,7 +255,7 @@ impl Settings {
         self.listen.iter().find(|address| !address.ip().to_canonical().is_loopback())
     }
 
-    /// Fails for settings that are dangerous and do not say that they are meant. A server with
+    /// Fails for settings that are dangerous and not confirmed by another setting. A server with
     /// `has_authorizer` does not decide by its settings.
     pub(crate) fn check_exposure(&self, has_authorizer: bool) -> Result<()> {
         let Some(address) = self.exposed().filter(|_| !has_authorizer) else { return Ok(()) };
@@ -274,7 +274,7 @@ impl Settings {
         }
     }
 
-    /// Settings that are doubtful, with the reason.
+    /// Warnings about settings, with the reason.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let has_certificates = self.auth.as_ref().is_some_and(|auth| !auth.certificates.is_empty());
@@ -308,7 +308,7 @@ impl Settings {
         warnings
     }
 
-    /// Fails for values that make no sense.
+    /// Fails for invalid values.
     pub(crate) fn check(&self) -> Result<()> {
         let limits = &self.limits;
         let counts = [

@@ -1,11 +1,11 @@
 //! Third-party copy over HTTP, as WLCG sites do it: a client has two servers move a file between
 //! them, and watches.
 //!
-//! A `COPY` goes to one of the two, the active one. With `Source` it fetches the file from there
+//! A `COPY` is sent to one of the two, the active one. With `Source` it fetches the file from there
 //! and keeps it under the path of the request (a *pull*, [`pull`]); with a `Destination` on another
 //! server it sends the file at that path there (a *push*, [`push`]). `TransferHeader...` fields are
-//! passed on to the other server, mostly a token. The response is 202 at once, and its body goes on
-//! as long as the copy does ([`perf_markers`]): its last line is the outcome.
+//! passed on to the other server, mostly a token. The response is 202 immediately, and its body
+//! lasts as long as the copy ([`perf_markers`]): its last line is the outcome.
 //!
 //! **Errors known before the copy are a status**: the client has no permission, the host is not
 //! allowed, the file does not exist, or, if the other server reports a size, there is no space. So

@@ -24,7 +24,7 @@ pub enum Action {
     Modify,
 }
 
-/// A question to the authorizer: the client, the action and the path.
+/// A request to the authorizer: the client, the action and the path.
 #[derive(Debug, Clone, Copy)]
 pub struct AccessRequest<'a> {
     /// The action.

@@ -1,14 +1,14 @@
 //! A cache of the keys of token issuers (JWKS): when keys are valid and when they are fetched
 //! again.
 //!
-//! Only issuers of the configuration have an entry, so that nobody can make this server connect to
-//! a host of their choice, and the configuration bounds the memory. For each issuer:
+//! Only issuers of the configuration have an entry, so that no client can make this server connect
+//! to a host of its choice, and the configuration bounds the memory. For each issuer:
 //!
 //! - Keys are fresh for [`FRESH`] seconds; then they are fetched again while requests still use
 //!   them.
 //! - If the issuer does not respond, its keys are used for up to [`KEPT`] seconds; then its tokens
 //!   are invalid.
-//! - A token with an unknown key makes the server fetch the keys at once, since issuers change
+//! - A token with an unknown key makes the server fetch the keys immediately, since issuers change
 //!   keys, but not within [`AGAIN`] seconds of the last fetch: any number of invented key names
 //!   costs one request in that time.
 //! - After a failure the next attempt waits; the backoff doubles each time, up to [`MAX_WAIT`]
@@ -114,7 +114,7 @@ impl JwksCache {
             return;
         };
         (place.got, place.failures) = (Some(now), 0);
-        // The same keys stay the same object: what was verified with them stays verified.
+        // The same keys stay the same object: tokens verified with them stay verified.
         if place.keys.as_deref() != Some(&keys) {
             place.keys = Some(Arc::new(keys));
         }

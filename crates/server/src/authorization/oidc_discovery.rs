@@ -21,7 +21,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const PLACES: [&str; 2] =
     ["/.well-known/openid-configuration", "/.well-known/oauth-authorization-server"];
 
-/// A discovery under way.
+/// A discovery in progress.
 pub(crate) type Asked = Pin<Box<dyn Future<Output = Result<Jwks>> + Send>>;
 
 /// Fetches the keys of issuers.
@@ -100,7 +100,7 @@ async fn read(network: &Network, url: &str) -> Result<Vec<u8>> {
     let mut call = HttpRequest::new(Method::GET, Location::parse(url)?);
     call.max_reply_bytes = MAX_BYTES;
     let reply = network.call(call).await?;
-    // Over plain HTTP somebody could replace the keys.
+    // Over plain HTTP an attacker could replace the keys.
     if url.starts_with("https://") && !reply.location.is_tls() {
         return Err(protocol(format!("{url} redirects to an unencrypted URL")));
     }

@@ -116,7 +116,7 @@ impl Authorizer for PolicyAuthorizer {
         match need {
             JwksRefresh::Nothing => None,
             JwksRefresh::Soon => {
-                // Recorded at once, so that the next request does not fetch as well.
+                // Recorded immediately, so that the next request does not fetch as well.
                 self.shared.ring().begin(&issuer, now);
                 tokio::spawn(async move { shared.ask(&issuer).await });
                 None

@@ -1,9 +1,9 @@
-//! Work on threads that may block, which ends when nobody waits for it any more.
+//! Tasks on threads that may block, which are cancelled when no caller waits for them any more.
 //!
 //! A thread cannot be interrupted, so dropping a future does not end its work by itself. Dropping a
 //! [`BlockingTask`] takes work that has not begun out of the queue. Work that has begun gets a
-//! [`Cancellation`], and looks at it between two blocks or two entries. Permits are moved into the
-//! work, so that they are free when the work has ended, and no earlier.
+//! [`Cancellation`], and checks it between two blocks or two entries. Permits are moved into the
+//! work, so that they are released when the work has ended, and no earlier.
 
 use std::io;
 use std::pin::Pin;
@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use tokio::task::{JoinError, JoinHandle};
 
-/// Tells work that nobody waits for its result any more.
+/// Signals to work that no caller waits for its result any more.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cancellation(Arc<AtomicBool>);
 
 impl Cancellation {
-    /// Fails if nobody waits for the result any more.
+    /// Fails if no caller waits for the result any more.
     pub(crate) fn check(&self) -> io::Result<()> {
         if self.0.load(Ordering::Relaxed) {
             Err(io::Error::other("nobody waits for the result any more"))

@@ -4,8 +4,8 @@ use super::{BackendError, EntryMetadata};
 use std::fmt;
 use std::time::SystemTime;
 
-/// Decides, with the metadata of what is there, whether a change may go on. It gets none where
-/// nothing is there, or only a link.
+/// Decides, with the metadata of the present entry, whether a change may continue. It gets none
+/// where there is no entry, or only a link.
 pub type Precondition =
     Box<dyn Fn(Option<&EntryMetadata>) -> Result<(), BackendError> + Send + Sync>;
 

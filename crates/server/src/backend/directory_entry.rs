@@ -1,4 +1,4 @@
-//! An entry of a directory, and the names that no request can have.
+//! An entry of a directory, and names that no request can address.
 
 use crate::backend::path::encoded_name;
 use crate::backend::{BackendError, EntryDescription};
@@ -14,8 +14,8 @@ pub struct DirectoryEntry {
     pub name: String,
     /// True for a directory itself, false for a link to one.
     pub is_directory: bool,
-    /// The reason why no request can have this name. The name is listed with it, so that nobody
-    /// takes the listing for all that is there.
+    /// The reason why no request can address this name. The name is listed with it, so that clients
+    /// know that it exists.
     pub refusal: Option<&'static str>,
 }
 

@@ -3,8 +3,8 @@
 //! Work that may wait for the disk runs on the runtime's blocking threads; `limits.disk_threads` is
 //! their number, and further work waits in a queue. Long work gets a share of the threads
 //! ([`ThreadShares`]), so that others are always left for short work: metadata, opening, one block
-//! of a file. Its permit is free when the work has ended, also if the client left earlier. A file
-//! whose name and inode the kernel has in memory is opened on the calling thread.
+//! of a file. Its permit is released when the work has ended, also if the client left earlier. A
+//! file whose name and inode the kernel has in memory is opened on the calling thread.
 
 pub(crate) mod allocation;
 pub(crate) mod batch;
@@ -408,7 +408,7 @@ fn describe(
     details: Details,
     links: &LinkFilter,
 ) -> Option<Described> {
-    // What is gone meanwhile, or leads out of the tree, is left out.
+    // An entry that is gone meanwhile, or leads out of the tree, is left out.
     let (path, meta) = match tree.meta(path) {
         Err(error) if is_link(&error) => match tree.resolve(path) {
             Err(error) if is_broken_link(&error) => return Some(Err(error.into())),

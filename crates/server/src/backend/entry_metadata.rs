@@ -9,7 +9,7 @@ use std::time::SystemTime;
 pub struct EntryMetadata {
     /// The kind; never a link.
     pub kind: FileKind,
-    /// The size in bytes, 0 for a directory; none for a file of another server that does not tell
+    /// The size in bytes, 0 for a directory; none for a file of another server that does not state
     /// it.
     pub size: Option<u64>,
     /// The entity tag and the time of the last change.

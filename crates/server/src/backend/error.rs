@@ -1,10 +1,10 @@
-//! Errors of a backend, by what a front end makes of them.
+//! Errors of a backend, classified for the front end.
 
 use rustix::io::Errno;
 use std::borrow::Cow;
 use std::{error, fmt, io};
 
-/// The message for a path at which there is something that is no file and no directory.
+/// The message for a path whose entry is neither a file nor a directory.
 pub(crate) const NOT_A_FILE: &str =
     "there is a pipe, socket or device at this path, which is not replaced";
 
@@ -19,7 +19,7 @@ pub enum BackendErrorKind {
     NotFound,
     /// The path exists, and may not be replaced or is of another kind.
     AlreadyExists,
-    /// The request makes no sense.
+    /// The request is invalid.
     Invalid,
     /// The state of the namespace does not allow the change.
     Conflict,
@@ -36,9 +36,9 @@ pub enum BackendErrorKind {
     /// The backend cannot do it now, and has changed nothing; a retry may succeed.
     Unavailable,
     /// The change may have been carried out, and another client may have changed the same name
-    /// since: a retry needs a look before it.
+    /// since: its effect has to be checked before a retry.
     Unconfirmed,
-    /// Anything else.
+    /// Any other error.
     Internal,
 }
 
@@ -63,13 +63,13 @@ impl BackendError {
         self.kind
     }
 
-    /// The error for a path at which there is nothing.
+    /// The error for a path without an entry.
     #[must_use]
     pub fn not_found() -> Self {
         Self::new(BackendErrorKind::NotFound, "there is no such file or directory")
     }
 
-    /// The error for a path at which there is something that is no file and no directory.
+    /// The error for a path whose entry is neither a file nor a directory.
     #[must_use]
     pub fn not_a_file() -> Self {
         Self::new(BackendErrorKind::Conflict, NOT_A_FILE)

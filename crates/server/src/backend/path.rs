@@ -21,7 +21,7 @@ pub(crate) const PRIVATE: &str = ".hither-put-";
 const MAX_BYTES: usize = 4096;
 /// The maximum number of names in a path. Code that walks a tree goes no deeper.
 pub(crate) const MAX_DEPTH: usize = 128;
-/// The characters beside letters and digits that are not percent-encoded in a path (RFC 3986
+/// The characters besides letters and digits that are not percent-encoded in a path (RFC 3986
 /// section 3.3, without those that text around URLs uses as quotes).
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
@@ -72,7 +72,7 @@ impl NamespacePath {
         Ok(Self { path: decoded, is_directory: path.ends_with('/') })
     }
 
-    /// The path `relative` below this one, which no client has encoded. The same paths are refused
+    /// The path `relative` below this one, which is not percent-encoded. The same paths are refused
     /// as by [`Self::parse`].
     pub(crate) fn below(&self, relative: &str) -> Result<Self, HttpError> {
         relative.split('/').try_for_each(check_name)?;

@@ -3,7 +3,7 @@
 //! ```text
 //!  method::tape      the API: stage, progress, cancel, release, archiveinfo
 //!     │
-//!  TapeDoor          requests and what has become of their files; a task for each request
+//!  TapeDoor          requests and the states of their files; a task for each request
 //!     │   ╰────────  method::get, query, copy, push: is this file on disk?
 //!     │
 //!  TapeHelper        one JSON object a line, over a socket
@@ -12,12 +12,12 @@
 //! ```
 //!
 //! The server's process may run no program. So the helper is started before the server is confined,
-//! knows the command and the folder, and takes an action and a path below the folder: whoever takes
-//! the server over can ask for no more than its clients can.
+//! knows the command and the folder, and takes an action and a path below the folder: an attacker
+//! who takes the server over can request no more than its clients can.
 //!
-//! **A request.** A task looks at each file (`state`), then asks for all that are not on disk
-//! (`stage`), so that the tape system sees them together, and then looks at them again and again,
-//! ever more rarely, until the last one is there or the time is up.
+//! **A request.** A task queries each file (`state`), then requests all that are not on disk
+//! (`stage`), so that the tape system gets them together, and then polls them with growing
+//! intervals, until the last one is on disk or the time is up.
 //!
 //! **Bounds.** [`TapeSettings`] limits requests per client, files per request, commands at a time
 //! and their time; [`MAX_FILES`] limits the files of all requests.
@@ -53,11 +53,11 @@ const MAX_FILES: usize = 500_000;
 const MAX_STATES: usize = 10_000;
 /// The time for which the state of a file holds.
 const STATE_AGE: Duration = Duration::from_secs(5);
-/// The time between two looks at the files of a request: at first, and at the most.
+/// The interval at which the files of a request are polled: the first, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
-/// Where a file is.
+/// The locality of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Locality {
     Disk,
@@ -68,7 +68,7 @@ pub(crate) enum Locality {
 }
 
 impl Locality {
-    /// Parses what the command prints for `state`.
+    /// Parses the output of the command for `state`.
     fn parse(text: &str) -> Self {
         match text.split_whitespace().next().unwrap_or_default().to_ascii_lowercase().as_str() {
             "online" | "disk" => Self::Disk,
@@ -118,7 +118,7 @@ impl TapeDoor {
         self.settings.files
     }
 
-    /// Takes on a request of `owner`, and returns its id. Those that are over make room.
+    /// Accepts a request of `owner`, and returns its id. Finished ones are removed to make room.
     pub(crate) fn stage(
         self: &Arc<Self>,
         backend: &Arc<dyn Backend>,
@@ -157,7 +157,7 @@ impl TapeDoor {
         Ok(id)
     }
 
-    /// Does `work` with a request of this client; none if it has none of this id.
+    /// Runs `work` on a request of this client; none if it has none of this id.
     pub(crate) fn with_request<T>(
         &self,
         owner: &str,
@@ -168,19 +168,19 @@ impl TapeDoor {
         requests.get_mut(id).filter(|request| request.owner == owner).map(work)
     }
 
-    /// Forgets a request. Files that the tape system was asked for may still come.
+    /// Removes a request. Files that were requested from the tape system may still be staged.
     pub(crate) fn forget(&self, owner: &str, id: &str) -> bool {
         let known = self.with_request(owner, id, |_| ()).is_some();
         known && lock(&self.requests).remove(id).is_some()
     }
 
-    /// Lets a file leave the disk.
+    /// Releases a file, so that it may leave the disk.
     pub(crate) async fn release(&self, path: &str) -> std::result::Result<(), CommandError> {
         lock(&self.states).remove(path);
         self.helper.run(TapeAction::Release, path).await.map(drop)
     }
 
-    /// Where a file is, as the command says.
+    /// The locality of a file, as the command reports it.
     pub(crate) async fn locality(&self, path: &str) -> std::result::Result<Locality, CommandError> {
         if let Some((locality, since)) = lock(&self.states).get(path)
             && since.elapsed() < STATE_AGE
@@ -196,7 +196,7 @@ impl TapeDoor {
         Ok(locality)
     }
 
-    /// Fails for a file whose bytes are not on disk: to read it would bring it there.
+    /// Fails for a file whose bytes are not on disk: a read would stage it.
     pub(crate) async fn check_on_disk(&self, path: &str) -> std::result::Result<(), HttpError> {
         match self.locality(path).await {
             Ok(locality) if locality.is_on_disk() => Ok(()),
@@ -226,7 +226,7 @@ impl TapeDoor {
         Duration::from_secs(self.settings.request_seconds)
     }
 
-    /// Brings the files of a request to disk.
+    /// Stages the files of a request.
     async fn drive(&self, backend: &dyn Backend, id: &str) {
         let began = Instant::now();
         self.for_waiting(id, |path| self.begin(backend, path)).await;
@@ -243,14 +243,14 @@ impl TapeDoor {
         }
     }
 
-    /// The files of a request that are not over.
+    /// The files of a request that are not finished.
     fn waiting(&self, id: &str) -> impl Iterator<Item = String> + use<> {
         let requests = lock(&self.requests);
         let waiting = requests.get(id).map(StageRequest::waiting).unwrap_or_default();
         waiting.into_iter()
     }
 
-    /// Does `work` with each file that is not over, some at a time, and notes the result.
+    /// Runs `work` on each unfinished file, some at a time, and records the result.
     async fn for_waiting<F: Future<Output = Option<(FileState, Option<String>)>> + Send>(
         &self,
         id: &str,
@@ -271,7 +271,7 @@ impl TapeDoor {
         }
     }
 
-    /// Asks for a file, unless it is on disk.
+    /// Requests the staging of a file, unless it is on disk.
     async fn begin(
         &self,
         backend: &dyn Backend,
@@ -292,7 +292,7 @@ impl TapeDoor {
         })
     }
 
-    /// The result for a file that needs no more waiting.
+    /// The final result of a file; none while it is still awaited.
     async fn look(&self, path: String) -> Option<(FileState, Option<String>)> {
         lock(&self.states).remove(&path);
         match self.locality(&path).await {
@@ -314,7 +314,7 @@ fn late(seconds: u64) -> Option<String> {
     Some(format!("it was not on disk within {seconds} s"))
 }
 
-/// Milliseconds since 1970, as the API has times.
+/// Milliseconds since 1970, the API's form of times.
 pub(crate) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)

@@ -2,7 +2,7 @@
 //!
 //! The [table](crate::connection::table) limits the number of open connections. Timeouts cover the
 //! handshake, the first bytes, the time between requests, the body of a request and the reading of
-//! a response, so a client that is idle or slow frees its connection in the end.
+//! a response, so the connection of a client that is idle or slow is closed in the end.
 
 use crate::connection::peer::Peer;
 use crate::connection::table::{ConnectionTable, OpenConnection};
@@ -204,8 +204,8 @@ impl Acceptor {
                     is_idle = true;
                 }
             }
-            // A client that begins a request meanwhile gets its response, or learns that there is
-            // none. One that does not close the connection then is idle a second time.
+            // A client that begins a request meanwhile gets its response, or an error. If it then
+            // does not close the connection, it is idle a second time.
             http.as_mut().graceful_shutdown();
         }
     }

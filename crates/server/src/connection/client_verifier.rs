@@ -5,7 +5,7 @@
 //!
 //! The handshake is signed with the key of the first proxy. rustls parses the certificate to check
 //! that signature, and rejects the extension that marks a proxy. So the check uses the bare key,
-//! which rustls supports for TLS 1.3 alone.
+//! which rustls supports only for TLS 1.3.
 
 use hither_auth::{SigningPolicies, end_entity_index, public_key_of, subject_of};
 use rustls::client::danger::HandshakeSignatureValid;

@@ -1,9 +1,9 @@
 //! The host that a request addresses: the field `Host`, or the authority of the target (RFC 9110
 //! section 7.2, RFC 9112 section 3.2, RFC 9113 section 8.3.1).
 //!
-//! Which host it is matters to a server that has nothing else to tell clients apart. A web page can
-//! make a browser send requests to any address, if the name of its own host leads there (DNS
-//! rebinding), and reads the responses. But the browser sends that name. So requests that arrive at
+//! The host matters to a server that has no other means to distinguish clients. A web page can make
+//! a browser send requests to any address, if the name of its own host resolves to it (DNS
+//! rebinding), and read the responses. But the browser sends that name. So requests that arrive at
 //! a loopback address without authorization have to name this machine ([`check_local`]).
 
 use crate::http_error::HttpError;
@@ -43,7 +43,7 @@ pub(crate) fn addressed(head: &Parts, is_secure: bool) -> Result<Option<Authorit
 /// The name in lower case and the port; none if one of them is invalid.
 fn parts(host: &Authority, is_secure: bool) -> Option<(String, u16)> {
     let name = host.host();
-    // A user in front of the name is nobody's host.
+    // A user in front of the name is not part of a valid host.
     let port = match host.as_str().strip_prefix(name)? {
         "" | ":" if is_secure => 443,
         "" | ":" => 80,

@@ -2,7 +2,7 @@
 //!
 //! One timeout runs while nothing arrives. A minimum rate counts only the time spent waiting for
 //! the client: in each minute of that, [`min_rate`](BodyLimits::min_rate) bytes per second must
-//! arrive, so a client cannot hold a connection with a byte now and then. Time that the disk takes
+//! arrive, so a client cannot hold a connection with occasional bytes. Time that the disk takes
 //! does not count.
 
 use crate::connection::rate_check::RateCheck;

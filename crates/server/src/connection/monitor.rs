@@ -1,4 +1,4 @@
-//! The activity of a connection: which requests it has, and how long its client has done nothing.
+//! The activity of a connection: its requests, and the idle time of its client.
 //!
 //! Each request has a [`RequestProgress`] with the time of its last progress, from its head until
 //! the last chunk of its response has been sent; the chunks share it, as they may outlive the
@@ -7,8 +7,8 @@
 //! - A client that does not read a response, or more slowly than the minimum rate, loses the
 //!   connection. Over HTTP/1.1 the socket shows that ([`crate::connection::timeout_stream`]); over
 //!   HTTP/2 a client may grant no window, and respond to pings forever. One stream that holds data
-//!   suffices, whatever the others do. A response that the client has granted no window at all
-//!   holds none, and may wait for its turn behind others: it counts only if all do.
+//!   suffices, regardless of the others. A response to which the client has granted no window at
+//!   all holds none, and may wait for its turn behind others: it counts only if all do.
 //! - A connection without requests is closed after the idle timeout, whatever frames arrive on it.
 //! - When the server is full, connections are evicted in the order of their
 //!   [idle time](ConnectionMonitor::idle_time).

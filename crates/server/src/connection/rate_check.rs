@@ -20,7 +20,7 @@ impl RateCheck {
         Self { minimum, waited: Duration::ZERO, bytes: 0 }
     }
 
-    /// Counts `bytes` that the client sent or took during a wait. Returns false if the client was
+    /// Counts `bytes` that the client sent or read during a wait. Returns false if the client was
     /// too slow in the last minute of waiting.
     pub(crate) fn add(&mut self, waited: Duration, bytes: u64) -> bool {
         self.waited += waited;
@@ -47,7 +47,7 @@ mod tests {
         assert!(!rate.add(second, 1));
         let mut rate = RateCheck::new(100);
         assert!((0..1000).all(|_| rate.add(second, 100)));
-        // What came before does not help.
+        // Earlier bytes do not count.
         assert!(rate.add(second, 1 << 30));
         assert!(!(0..120).all(|_| rate.add(second, 1)));
     }

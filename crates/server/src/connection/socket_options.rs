@@ -1,9 +1,9 @@
-//! Kernel options for sending: congestion control, pacing, and how much waits in the kernel.
+//! Kernel options for sending: congestion control, pacing, and the limit of unsent bytes.
 //!
 //! A client that reads nothing lets the kernel's buffer for its connection grow to megabytes
 //! (`net.ipv4.tcp_wmem`). A thousand of them take all memory that the kernel has for TCP
-//! (`tcp_mem`), whereupon it drops packets of everybody. Only what is sent and not yet acknowledged
-//! has to be in that buffer, and [`MAX_UNSENT_BYTES`] more.
+//! (`tcp_mem`), whereupon it drops packets of all connections. Only bytes that are sent and not yet
+//! acknowledged have to be in that buffer, and [`MAX_UNSENT_BYTES`] more.
 //!
 //! They are set on listening sockets, and accepted connections inherit them.
 

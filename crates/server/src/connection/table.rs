@@ -1,4 +1,4 @@
-//! The open connections: how many there are, by address, and which has to leave for a new one.
+//! The open connections: their number, by address, and the eviction of idle ones for new ones.
 //!
 //! The number of connections is limited, in all and for one address. Where a limit is reached, the
 //! connections that have been idle longest are evicted, several at a time, so that a flood of new
@@ -27,7 +27,7 @@ const EVICTED_SHARE: usize = 256;
 /// The time between two searches for an idle connection while the server is full.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// The address of a client, as far as it says who that is: an IPv6 client has all of a /64.
+/// The part of an address that identifies a client: an IPv6 client has all of a /64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct ClientAddress(IpAddr);
 
@@ -73,7 +73,7 @@ pub(crate) struct OpenConnection {
     pub(crate) memory: Arc<ConnectionMemory>,
 }
 
-/// The result of a try to add a connection.
+/// The result of an attempt to add a connection.
 enum Admission {
     Admitted(OpenConnection),
     /// The address has as many connections as it may, and none is idle.
@@ -144,7 +144,7 @@ impl ConnectionTable {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Adds a connection, when there is room for it; none if its address may have no more.
+    /// Adds a connection, once there is room for it; none if its address may have no more.
     pub(crate) async fn admit(self: &Arc<Self>, address: IpAddr) -> Option<OpenConnection> {
         loop {
             match self.try_admit(address.into()) {

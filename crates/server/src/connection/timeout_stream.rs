@@ -61,7 +61,7 @@ impl HeadCharge {
         }
     }
 
-    /// Counts what was read. Returns false if there is no memory for it.
+    /// Counts the bytes that were read. Returns false if there is no memory for them.
     fn arrived(&mut self, read: &[u8]) -> bool {
         let begun = self.monitor.begun();
         if self.begun != begun || self.monitor.is_active() {
@@ -71,8 +71,8 @@ impl HeadCharge {
         if self.monitor.is_active() {
             return true;
         }
-        // The bytes behind a head that were read with it belong to its body. A client that goes on
-        // with heads instead gains one read.
+        // The bytes behind a head that were read with it belong to its body. A client that sends
+        // further heads instead gains one uncounted read.
         let end = read.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4);
         let bytes = end.filter(|_| !self.has_ended).unwrap_or(read.len());
         self.has_ended |= end.is_some();

@@ -18,7 +18,7 @@ use std::time::{Duration, SystemTime};
 use tokio_rustls::TlsAcceptor;
 use tracing::{info, warn};
 
-/// The time between two looks at the files.
+/// The interval at which the files are checked.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(30);
 
 /// The current certificate, replaced when its files change.
@@ -87,7 +87,7 @@ impl CertificateReloader {
     }
 
     /// Loads files that have changed. Invalid ones, such as files that are just being replaced, are
-    /// ignored until the next look.
+    /// ignored until the next check.
     pub(crate) fn refresh(&self) {
         let before = self.current().clone();
         if before.changed == changed(&before.files, before.authorities.as_ref()) {

@@ -297,7 +297,7 @@ impl Accounts {
         }
     }
 
-    /// Fails unless a lot of `bytes` can hold what is there.
+    /// Fails unless a lot of `bytes` can hold its present files.
     fn check_size(&self, bytes: u64, taken: Space) -> Result<(), LotError> {
         if bytes == 0 || bytes < taken.bytes {
             return Err(LotError::Invalid("the lot would be smaller than what is in the folder"));
@@ -364,7 +364,7 @@ impl Accounts {
         self.at(path, now).map(|account| (account.free(), account.taken().bytes))
     }
 
-    /// Takes space for a write, and returns the id of its lot.
+    /// Charges space for a write, and returns the id of its lot.
     pub(crate) fn charge(
         &mut self,
         path: &str,
@@ -376,12 +376,12 @@ impl Accounts {
         Ok(Some(account.lot.id.clone()))
     }
 
-    /// Takes more bytes for a write.
+    /// Charges more bytes for a write.
     pub(crate) fn add(&mut self, id: &str, bytes: u64) -> Result<(), LotError> {
         self.by_id(id)?.take(Space { bytes, files: 0 })
     }
 
-    /// Returns space that a write took and did not use.
+    /// Returns space that was charged for a write and not used.
     pub(crate) fn give_back(&mut self, id: &str, space: Space) {
         // The lot may have ended meanwhile.
         if let Ok(account) = self.by_id(id) {

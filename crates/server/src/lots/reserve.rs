@@ -15,7 +15,7 @@ pub(crate) trait Reserve: Send + Debug {
     /// Changes the size. If the reserve cannot grow, it stays as it is.
     fn resize(&mut self, bytes: u64) -> io::Result<()>;
     /// Releases the extra blocks that the reserve holds for the metadata of files, so that others
-    /// can allocate them at once.
+    /// can allocate them immediately.
     fn lend(&mut self) -> io::Result<()>;
 }
 

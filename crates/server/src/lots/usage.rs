@@ -12,7 +12,7 @@ const MAX_DEPTH: usize = 128;
 
 /// Counts files.
 pub(crate) trait UsageCounter: Send + Sync + Debug {
-    /// Space at and below a path; none if nothing is there.
+    /// Space at and below a path; none if it does not exist.
     fn below(&self, path: &str) -> io::Result<Space>;
 }
 

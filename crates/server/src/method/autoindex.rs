@@ -1,7 +1,7 @@
 //! A directory as an HTML page for people.
 //!
-//! Where a part of the entries is not available, the page shows the others and says so; its status
-//! is 503, so that no program takes it for the whole.
+//! Where a part of the entries is not available, the page shows the others and states that; its
+//! status is 503, so that no program takes it for complete.
 
 use crate::backend::path::{NamespacePath, href};
 use crate::backend::referral::AvailableEntries;
@@ -69,7 +69,7 @@ pub(crate) async fn handle(
 #[derive(Debug)]
 struct Page {
     place: NamespacePath,
-    /// The servers that have not answered.
+    /// The servers that have not responded.
     missing: Option<String>,
     /// Folders, files and their bytes so far, for the summary at the end.
     folders: u64,

@@ -130,7 +130,7 @@ fn target_exists(
     denied.unwrap_or_else(|| HttpError::new(StatusCode::PRECONDITION_FAILED, error.to_string()))
 }
 
-/// Fails if to copy this path would bring files from tape. A move reads nothing.
+/// Fails if a copy of this path would stage files from tape. A move reads nothing.
 async fn check_on_disk(context: &ServerContext, path: &str, moves: bool) -> Result<(), HttpError> {
     let Some(tape) = context.tape.as_ref().filter(|_| !moves) else { return Ok(()) };
     if context.backend.stat(path).await?.is_directory() {

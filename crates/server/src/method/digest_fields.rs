@@ -1,5 +1,5 @@
 //! Checksums in header fields: those that a client requests by `Want-` fields, and those that it
-//! announces for what it sends.
+//! announces for its body.
 //!
 //! Every announced checksum is verified, or the request is refused. `Content-Digest` and
 //! `Content-MD5` are about the body of any request ([`ContentDigests`]); `Digest` and `Repr-Digest`
@@ -16,12 +16,12 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 pub(crate) const KNOWN: [Algorithm; 5] =
     [Algorithm::Adler32, Algorithm::Crc32c, Algorithm::Md5, Algorithm::Sha256, Algorithm::Sha512];
 
-/// Returns true if a request wants a checksum.
+/// Returns true if a request asks for a checksum.
 pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
     !digest::wanted(headers).is_empty() || !digest::wanted_repr(headers).is_empty()
 }
 
-/// The kind of the first checksum that a request wants and that the server has.
+/// The kind of the first checksum that a request asks for and that the server has.
 pub(crate) fn first_wanted(headers: &HeaderMap) -> Option<Algorithm> {
     first_known(&digest::wanted_repr(headers)).or_else(|| first_known(&digest::wanted(headers)))
 }
@@ -35,7 +35,7 @@ fn first_known(wanted: &[Algorithm]) -> Option<Algorithm> {
     wanted.iter().copied().find(|algorithm| KNOWN.contains(algorithm))
 }
 
-/// The fields with this checksum of a file, in the forms in which a request wants it.
+/// The fields with this checksum of a file, in the forms that a request asks for.
 pub(crate) fn told(headers: &HeaderMap, sum: &Checksum) -> HeaderMap {
     let mut fields = HeaderMap::new();
     if !is_known(sum) {
@@ -52,8 +52,8 @@ pub(crate) fn told(headers: &HeaderMap, sum: &Checksum) -> HeaderMap {
     fields
 }
 
-/// The fields with the checksums of a file that a request wants. A checksum that cannot be computed
-/// is left out.
+/// The fields with the requested checksums of a file. A checksum that cannot be computed is left
+/// out.
 pub(crate) async fn wanted(
     reader: &dyn FileReader,
     headers: &HeaderMap,

@@ -65,7 +65,7 @@ pub(crate) async fn handle(
     };
     let kind = media_type(request.path.path());
     let mode = match &context.tape {
-        // A checksum that is not stored would bring the file from tape.
+        // A checksum that is not stored would stage the file from tape.
         Some(tape) if !is_get && digest_fields::is_wanted(&request.headers) => {
             let on_disk = tape.check_on_disk(request.path.path()).await.is_ok();
             if on_disk { ChecksumMode::Compute } else { ChecksumMode::Cached }
@@ -114,7 +114,7 @@ pub(crate) async fn handle(
 
 /// Sets the fields that every response about a file has.
 pub(crate) fn describe(answer: &mut ServerResponse, version: &Version) {
-    // What is relayed from elsewhere has none.
+    // A file that is relayed from another server has none.
     if !version.etag.is_empty() {
         answer.set(header::ETAG, &version.etag);
     }

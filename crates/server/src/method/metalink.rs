@@ -5,8 +5,8 @@
 //! and davix do, gets a Metalink document (RFC 5854) in place of the file. The URL of any file with
 //! the query `metalink` has the same document.
 //!
-//! A file that is missing here while its folder has replicas has a document as well: that is when
-//! it is needed.
+//! A file that is missing here while its folder has replicas has a document as well: then it is
+//! needed most.
 
 use crate::backend::path::NamespacePath;
 use crate::backend::{Backend, FileReader};

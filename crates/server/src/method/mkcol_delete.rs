@@ -52,7 +52,7 @@ pub(crate) fn not_made(error: BackendError) -> HttpError {
     }
 }
 
-/// Removes a file, or a directory with its contents, unless [`IF_EMPTY`] spares them.
+/// Removes a file, or a directory with its contents, unless [`IF_EMPTY`] forbids that.
 pub(crate) async fn delete(
     context: &ServerContext,
     request: &ServerRequest,

@@ -2,8 +2,8 @@
 //! (RFC 9110 section 13), and `If` (RFC 4918 section 10.4).
 //!
 //! Conditions on the resource of the request, and on the target of a COPY or MOVE, are evaluated
-//! when they are changed, while nobody else changes names. `If` may name other resources, whose
-//! entity tags are looked up when the request begins.
+//! when they are changed, while no other request changes names. `If` may name other resources,
+//! whose entity tags are looked up when the request begins.
 
 use crate::authorization::authorizer::Action;
 use crate::backend::path::NamespacePath;
@@ -62,7 +62,7 @@ impl Conditions {
                     TaggedState::Other(there.map(|there| there.version.etag))
                 }
                 Err(error) if error.status == StatusCode::BAD_REQUEST => return Err(error),
-                // On another server, or nothing that this client may see.
+                // On another server, or not visible to this client.
                 Ok(_) | Err(_) => TaggedState::Other(None),
             };
             states.insert(resource.to_owned(), state);
@@ -70,7 +70,7 @@ impl Conditions {
         Ok(Self { headers, states: Some((header, states)) })
     }
 
-    /// The conditions of a file in an upload of many: that there is none, or one of this version.
+    /// The conditions of a file in a batched upload: that there is none, or one of this version.
     pub(crate) fn of_upload(only_new: bool, etag: &str) -> Result<Self, HttpError> {
         let mut headers = HeaderMap::new();
         if only_new {
@@ -115,8 +115,7 @@ impl Conditions {
         Box::new(move |there| self.check(there))
     }
 
-    /// The conditions on an entry that has to be there, as a directory if the path ends with a
-    /// slash.
+    /// The conditions on an entry that has to exist, as a directory if the path ends with a slash.
     pub(crate) fn on_existing(self, path: &NamespacePath) -> Precondition {
         let change = self.on_change(path);
         Box::new(move |there| change(there, None))

@@ -120,7 +120,7 @@ async fn paths(
         return Ok(paths);
     }
     let mut waiting = vec![(String::new(), 0)];
-    // The memory of the directories that wait, or did.
+    // The memory of the directories that wait, or have waited.
     let mut waiting_bytes = 0;
     while let Some((directory, level)) = waiting.pop() {
         let path = below(root, &directory);
@@ -276,7 +276,7 @@ impl Resource<'_> {
     fn live(&self, local: &str) -> Option<String> {
         let EntryDescription { metadata, space, .. } = self.entry;
         let is_file = metadata.kind == FileKind::File;
-        // Of entries that are elsewhere neither tag nor time may be known.
+        // For entries on other servers neither tag nor time may be known.
         let is_elsewhere = metadata.version.etag.is_empty();
         match local {
             "resourcetype" if is_file => Some(String::new()),

@@ -1,5 +1,5 @@
 //! PUT (RFC 9110): a file appears at its path when all of it has arrived and has the checksum that
-//! the client announced. Before that nobody sees it.
+//! the client announced. Before that it is invisible.
 //!
 //! An announced length is compared with the free space before the body is requested, so that a file
 //! that does not fit is rejected before it is sent: a client that waits for "100 Continue" sends
@@ -7,8 +7,8 @@
 //! count as such. Where memory is scarce, bytes are written as they arrive, before more are read.
 //!
 //! Conditions are checked twice: before the body, to spare the transfer, and when the file gets its
-//! path, while nobody else changes names. So of two clients that replace the same version, one gets
-//! an error.
+//! path, while no other request changes names. So of two clients that replace the same version, one
+//! gets an error.
 //!
 //! The file gets the time in `X-OC-Mtime`, if there is one ([`mtime`]).
 //!
@@ -86,7 +86,7 @@ pub(crate) async fn writable(
     Ok(PutTarget { may_replace, there, conditions })
 }
 
-/// Fails unless a file at a path may be replaced by what the client writes there.
+/// Fails unless a file at a path may be replaced by the file that the client writes.
 pub(crate) fn check_there(
     context: &ServerContext,
     request: &ServerRequest,

@@ -2,8 +2,8 @@
 //! count against the memory of the server; the metadata is looked up while the response is sent.
 //!
 //! Entries are looked up in batches, so that a backend that works on other threads gets one call
-//! for many of them. A batch waits until the client has taken the text of the one before the last.
-//! The text of a batch is sent in pieces of the size of one buffer.
+//! for many of them. A batch waits until the client has received the text of the one before the
+//! last. The text of a batch is sent in pieces of the size of one buffer.
 
 use crate::backend::path::href;
 use crate::backend::{Backend, Details, DirectoryEntry, EntryDescription};
@@ -29,7 +29,7 @@ use tokio::time::Instant;
 /// to 64 KiB each.
 pub(crate) const BATCH_ENTRIES: usize = 128;
 const BATCH_PROPERTY_ENTRIES: usize = 16;
-/// The memory that is borrowed for a piece of text, which is lent also where memory is scarce.
+/// The memory that is borrowed for a piece of text, which is available also where memory is scarce.
 const PIECE_BYTES: usize = SMALL_BYTES;
 /// The end of a path in a list; no path has this byte.
 const PATH_END: char = '\0';
@@ -68,13 +68,13 @@ impl PathList {
         self.count
     }
 
-    /// Adds a path relative to the root. `others` is the memory that the listing holds beside this
-    /// list. Fails if that is more than listings may hold.
+    /// Adds a path relative to the root. `others` is the memory that the listing holds in addition
+    /// to this list. Fails if that is more than listings may hold.
     pub(crate) fn push(&mut self, relative: &str, others: usize) -> Result<(), HttpError> {
         self.push_text(relative, others)
     }
 
-    /// Adds an entry of `directory` that is listed only as one which no request can name.
+    /// Adds an entry of `directory` that is listed only as one which no request can address.
     pub(crate) fn push_refused(
         &mut self,
         directory: &str,
@@ -118,7 +118,7 @@ impl PathList {
 enum ListedName {
     /// The path of an entry, to be looked up.
     Path(String),
-    /// An entry that no request can name, or that leads to nothing.
+    /// An entry that no request can address, or a broken link.
     Refused { url: String, why: String },
     /// An entry that was looked up.
     Described(String, EntryDescription),

@@ -10,7 +10,7 @@
 //! | `POST …/release/ID` `{"paths"}` | lets files leave the disk |
 //! | `POST …/archiveinfo` `{"paths"}` | where files are |
 //!
-//! A request belongs to the client that made it. To stage a file or to ask where it is, a client
+//! A request belongs to the client that made it. To stage a file or to query its locality, a client
 //! needs the permission to read it.
 
 use crate::authorization::authorizer::Action;

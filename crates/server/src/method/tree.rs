@@ -1,15 +1,15 @@
 //! Trees as streams of records ([`hither_http::tree`]): many small files in one request. Uploads
 //! are described in [`upload`].
 //!
-//! A `QUERY` asks for a [`walk`], or for the files at some paths ([`contents`]). The two are apart
-//! so that nothing on the server belongs to more than one request: a client reads one walk, and
-//! divides the paths that it brings among any number of requests, each of which may fail, be sent
+//! A `QUERY` requests a [`walk`], or the files at some paths ([`contents`]). The two are separate
+//! so that no state of the server belongs to more than one request: a client reads one walk, and
+//! divides the paths that it returns among any number of requests, each of which may fail, be sent
 //! again or be cancelled alone. A walk that is shared by connections would need an identity, a
-//! lease and a share of the memory; a connection that broke would take the names that it had drawn
-//! with it, and a client that has most of the files would get all of them again.
+//! lease and a share of the memory; the names that a broken connection had received would be lost,
+//! and a client that has most of the files would get all of them again.
 //!
-//! Each path is decided about as a request of its own, and fails alone. The memory of a stream is
-//! that of any response: one buffer is sent while the next is filled.
+//! Each path is authorized as a request of its own, and fails alone. The memory of a stream is that
+//! of any response: one buffer is sent while the next is filled.
 
 mod contents;
 pub(crate) mod upload;
@@ -46,7 +46,7 @@ struct TreeStream {
     is_over: bool,
 }
 
-/// Where the records of a stream come from.
+/// The source of the records of a stream.
 trait RecordSource: Send + 'static {
     /// Fills the next buffer. Sets [`TreeStream::is_over`] with the last one.
     fn fill(&mut self, tree: &mut TreeStream) -> impl Future<Output = io::Result<Bytes>> + Send;

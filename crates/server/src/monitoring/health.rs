@@ -1,6 +1,6 @@
 //! Health checks, for load balancers, monitoring and people.
 //!
-//! They cover failures of a running server that its responses would show last: the tree is readable
+//! They cover failures of a running server that its responses reveal late: the tree is readable
 //! (within [`MAX_WAIT`]: a file system that hangs is as bad as a lost one), there is space where
 //! files may be written, the certificate has not expired, and the server is not being stopped.
 

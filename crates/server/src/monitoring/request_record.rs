@@ -1,12 +1,12 @@
 //! The record of a request, from its head to the end of its response.
 //!
-//! A [`RequestRecord`] begins with the head of a request and travels with it; whoever does a part
-//! of the work adds to it. When it is dropped, for any reason, it goes to the [access
+//! A [`RequestRecord`] begins with the head of a request and travels with it; each part of the code
+//! that works on the request adds to it. When it is dropped, for any reason, it goes to the [access
 //! log](crate::monitoring::access_log) and to the [statistics](crate::monitoring::stats), if the
-//! server has them. Without both, a record costs two looks at the clock.
+//! server has them. Without both, a record costs two readings of the clock.
 //!
 //! **Where the time goes.** `head` is the time to the head of the response, `whole` that to the
-//! last byte handed to the connection. Within that, `disk` is the time that threads spent reading
+//! last byte passed to the connection. Within that, `disk` is the time that threads spent reading
 //! or writing files for this request, and `client` the time spent waiting for the client to read or
 //! to send more. The two overlap: while a block is sent, the next is read. If a response is slow, a
 //! long `client` means that the network or the client is slow, a long `disk` this machine.
@@ -107,7 +107,7 @@ impl RequestRecorder {
 }
 
 impl RequestRecord {
-    /// The counters for whoever receives the request's body.
+    /// The counters for the receiver of the request's body.
     pub(crate) fn timings(&self) -> Arc<RequestTimings> {
         Arc::clone(&self.tally)
     }
@@ -153,7 +153,7 @@ impl RequestRecord {
         self.figures.head = self.began.elapsed();
     }
 
-    /// Counts body bytes handed to the connection.
+    /// Counts body bytes passed to the connection.
     pub(crate) fn sent(&mut self, bytes: usize) {
         self.figures.sent = self.figures.sent.saturating_add(bytes as u64);
         if let Some(stats) = &self.records.stats {
@@ -171,7 +171,7 @@ impl RequestRecord {
         self.figures.disk += time;
     }
 
-    /// Records that the whole response was handed to the connection.
+    /// Records that the whole response was passed to the connection.
     pub(crate) fn complete(&mut self) {
         self.figures.complete = true;
     }

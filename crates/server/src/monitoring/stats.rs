@@ -2,7 +2,7 @@
 //! ([`SlidingWindow`]).
 //!
 //! They exist only if `metrics` in the settings gives them an address. Bytes, connections and
-//! active requests are counted at once, by single additions; the results of a request at its end.
+//! active requests are counted immediately, by single additions; results at the end of a request.
 
 use crate::monitoring::metrics::Metrics;
 use crate::monitoring::request_stats::{MethodIndex, RequestStats};
@@ -29,7 +29,7 @@ impl ServerStats {
         self.metrics.begin(method);
     }
 
-    /// Counts body bytes handed to a connection.
+    /// Counts body bytes passed to a connection.
     pub(crate) fn sent(&self, bytes: usize) {
         self.metrics.sent.inc_by(bytes as u64);
     }

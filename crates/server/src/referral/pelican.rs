@@ -1,17 +1,17 @@
-//! The answers of a director of a Pelican federation, as which a server that refers clients to
-//! others serves Pelican's own clients, and `pelican://` URLs.
+//! The responses of a director of a Pelican federation: in this role a server that redirects
+//! clients to others serves Pelican's own clients, and `pelican://` URLs.
 //!
 //! Such a client reads the description of the federation ([`description`]), asks the director that
 //! it names, and takes the servers of a file from a 307 with one `Link` field.
-//! `X-Pelican-Namespace` says for which other files the answer holds: those of a directory that one
-//! endpoint alone has, or the file itself ([`Located::namespace`](crate::Located)). Directories are
-//! listed here.
+//! `X-Pelican-Namespace` states the other files to which the response applies: those of a directory
+//! that only one endpoint has, or the file itself ([`Located::namespace`](crate::Located)).
+//! Directories are listed here.
 //!
 //! Pelican's own clients do not follow 302, read only the first `Link` field, and split it at
-//! commas; others get what RFC 6249 says. They repeat a request that failed, for three quarters of
-//! a minute, unless the field `Server` names Pelican ([`SERVER`]). And they expect that a URL ends
-//! with the path of its file. Where none does, they are sent to this server once more ([`again`]),
-//! which then redirects them as it does others, or sends the file.
+//! commas; others get the fields of RFC 6249. They repeat a request that failed, for three quarters
+//! of a minute, unless the field `Server` names Pelican ([`SERVER`]). And they expect that a URL
+//! ends with the path of its file. Where none does, they are redirected to this server once more
+//! ([`again`]), which then redirects them like other clients, or sends the file.
 
 use crate::backend::referral::Located;
 use crate::context::ServerContext;
@@ -23,7 +23,7 @@ use hither_http::pelican::{DIRECTOR_KEY, DISCOVERY_PATH, NAMESPACE, PelicanNames
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};
 
-/// The query of the URL at which Pelican's own client is served as others are.
+/// The query of the URL at which Pelican's own client is served like others.
 const AGAIN: &str = "as-others";
 
 /// The name of the server for Pelican's own client.
@@ -34,14 +34,14 @@ pub(crate) fn is_client(agent: &str) -> bool {
     agent.starts_with("pelican")
 }
 
-/// Returns true if Pelican's own client asks for the answer of a director, and not once more.
+/// Returns true if Pelican's own client requests the response of a director, for the first time.
 pub(crate) fn asks_director(request: &ServerRequest, agent: &str) -> bool {
     is_client(agent)
         && !request.query.as_deref().is_some_and(|it| it.split('&').any(|it| it == AGAIN))
 }
 
 /// The response to Pelican's own client about a file without a URL that ends with its path: the URL
-/// of this server, at which it gets the answer that others get. `None` for other files.
+/// of this server, at which it gets the response that others get. `None` for other files.
 pub(crate) fn again(
     context: &ServerContext,
     request: &ServerRequest,

@@ -1,7 +1,7 @@
 //! The addresses to which a federation follows its endpoints.
 //!
 //! A client of a federation reads through it, and an endpoint may redirect the federation anywhere:
-//! to services of its own machine and network, whose answers the client would then get. So an
+//! to services of its own machine and network, whose responses the client would then get. So an
 //! endpoint is followed to public addresses; to private ones (RFC 1918, RFC 4193, RFC 6598) if it
 //! has such an address itself; and to others, as those of this machine and link-local ones, only
 //! where the configuration names them. The address of a connection counts, as with
@@ -29,7 +29,7 @@ struct RelayRules {
 }
 
 impl RelayEgress {
-    /// Replaces what the configuration names: URLs of servers, and networks.
+    /// Replaces the URLs of servers and the networks of the configuration.
     pub fn configure<'a>(&self, urls: impl Iterator<Item = &'a str>, networks: Vec<Cidr>) {
         let origin = |url| Location::parse(url).ok().map(|it: Location| it.origin());
         let named = urls.filter_map(origin).collect();

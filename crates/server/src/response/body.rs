@@ -2,7 +2,7 @@
 //!
 //! - A block whose data is not in memory is made on a thread that may wait for the disk. While it
 //!   is sent, the next one is read: disk and network overlap.
-//! - A block whose data is in memory is made in place, once the client has taken the one before:
+//! - A block whose data is in memory is made in place, once the client has read the one before:
 //!   waking a thread costs more than it saves. Only if a block has many small ranges, and a
 //!   processor may be free, another thread makes the next one at the same time.
 //!

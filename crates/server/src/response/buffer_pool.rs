@@ -3,8 +3,8 @@
 //! Data between disk and connection, in either direction, lies in a [`PooledBuffer`]. A client that
 //! reads slowly keeps its buffers until it has read them or its connection ends. So half of the
 //! memory is reserved: from it, a connection that holds nothing gets a [small block](SMALL_BYTES)
-//! at once. With the default limits there is one for each connection, whatever the others do. The
-//! other half is lent the more sparingly the less of it is left (dynamic thresholds, Choudhury and
+//! immediately. With the default limits there is one for each connection, regardless of the others.
+//! The other half has limits that fall as less of it is left (dynamic thresholds, Choudhury and
 //! Hahne 1998):
 //!
 //! - An address may hold as much as is left: a quarter of the memory if it is alone, a third
@@ -25,14 +25,14 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// The size of a block that a connection without any other block gets whatever others hold: half of
-/// the default memory has one for each of the default number of connections.
+/// The size of a block that a connection without any other block gets, regardless of others: half
+/// of the default memory has one for each of the default number of connections.
 pub(crate) const SMALL_BYTES: usize = 16 << 10;
 /// The part of its address's allowance that a connection may hold, and that of large blocks in it.
 const CONNECTION_SHARE: usize = 16;
 const LARGE_SHARE: usize = 2 * CONNECTION_SHARE;
-/// The time between two looks at what other connections hold. A release by the connection itself
-/// is noticed at once.
+/// The interval at which the memory of other connections is checked. A release by the connection
+/// itself is noticed immediately.
 const RECHECK: Duration = Duration::from_millis(250);
 /// The maximum number of buffers kept for reuse.
 const MAX_SPARE: usize = 64;
@@ -75,7 +75,7 @@ impl Spare {
 /// The number of buffers that one response may hold at a time.
 pub(crate) type BufferQuota = Arc<Semaphore>;
 
-/// Takes `bytes` from what is left; returns false if that is less.
+/// Takes `bytes` from the rest; returns false if that is less.
 fn take(left: &AtomicUsize, bytes: usize) -> bool {
     let next = |left: usize| left.checked_sub(bytes);
     left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
@@ -257,7 +257,7 @@ pub(crate) enum ChargePurpose {
 }
 
 impl ChargePurpose {
-    /// The bytes that are not counted, so that what is small always succeeds.
+    /// The bytes that are not counted, so that small charges always succeed.
     fn free_bytes(self) -> usize {
         match self {
             Self::Listing | Self::Upload => 16 << 10,
@@ -266,7 +266,7 @@ impl ChargePurpose {
     }
 }
 
-/// Memory of a connection beside its buffers, returned when this is dropped.
+/// Memory of a connection in addition to its buffers, returned when this is dropped.
 #[derive(Debug)]
 pub(crate) struct MemoryCharge {
     memory: Arc<ConnectionMemory>,
@@ -298,7 +298,7 @@ impl MemoryCharge {
         }
         let pool = &self.memory.pool;
         let allowance = match self.purpose {
-            // An upload goes on without memory, which the head of another request does not.
+            // An upload continues without memory; the head of another request does not.
             ChargePurpose::Upload => self.memory.allowance() / CONNECTION_SHARE,
             ChargePurpose::Listing | ChargePurpose::Head => self.memory.allowance(),
         };

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::IoSliceMut;
 
 /// Returns true if the byte at `offset` can be read without waiting for the disk; false also where
-/// the file system cannot tell.
+/// the file system does not report it.
 pub(crate) fn is_page_cached(file: &File, offset: u64) -> bool {
     let mut byte = [0];
     let probe = &mut [IoSliceMut::new(&mut byte)];

@@ -3,7 +3,7 @@
 //! A response is made block by block, and a block in three steps:
 //!
 //! 1. It is laid out: which ranges of the file it holds, and at which positions, so that every byte
-//!    is read to the place from which it is sent.
+//!    is read to the position from which it is sent.
 //! 2. It is read in the order of the file, whatever the order of the response; ranges close to each
 //!    other are read as one.
 //! 3. Its frames get their checksums.

@@ -38,7 +38,7 @@ impl FadviseWindow {
         Self { is_on: false, window, advised: 0, at: 0, within: 0 }
     }
 
-    /// Returns true if data was not in memory at the last look.
+    /// Returns true if data was not in memory at the last check.
     pub(crate) fn is_on(&self) -> bool {
         self.is_on
     }

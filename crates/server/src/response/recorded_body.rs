@@ -18,7 +18,7 @@ use tracing::debug;
 pub(crate) struct RecordedBody {
     body: ResponseBody,
     record: RequestRecord,
-    /// When the last chunk was handed out; cleared when the next is requested.
+    /// The time at which the last chunk was returned; cleared when the next is requested.
     handed: Option<Instant>,
     progress: Arc<RequestProgress>,
 }

@@ -1,8 +1,8 @@
-//! Confinement of the server's process, in case somebody takes it over: to the files that its
+//! Confinement of the server's process, in case an attacker takes it over: to the files that its
 //! settings name (Landlock), and to system calls that a server needs (seccomp).
 //!
-//! A thread hands its confinement down to the threads that it starts, and cannot leave it. So it
-//! has to begin before the server starts its threads, and is up to the program, not to
+//! The threads that a thread starts inherit its confinement, which cannot be left. So it has to
+//! begin before the server starts its threads, and is the task of the program, not of
 //! [`Server::start`](crate::Server::start). Folders are allowed rather than files, so that a file
 //! which is replaced, or named by a reload, is found again.
 
@@ -84,8 +84,8 @@ const REFUSED: [libc::c_long; 46] = [
 ];
 
 /// Confines the calling thread, and all that it starts from now on, to what a server with these
-/// settings needs and to reading `others`. What the kernel cannot do, or a service manager does not
-/// allow, is left out and logged.
+/// settings needs and to reading `others`. Rules that the kernel does not support, or a service
+/// manager does not allow, are left out and logged.
 pub fn confine(settings: &Settings, others: &[PathBuf]) {
     if !settings.sandbox {
         return;

@@ -10,7 +10,7 @@ use crate::settings::{ServerLimits, Settings};
 use crate::third_party::copier::ThirdPartyCopier;
 use std::sync::Arc;
 
-/// The settings in force, with what was made of them; see the module above.
+/// The settings in force, with the objects made from them; see the module above.
 #[derive(Debug, Clone)]
 pub(crate) struct LiveSettings {
     pub(crate) limits: Arc<ServerLimits>,

@@ -27,7 +27,7 @@ use tracing::{info, warn};
 pub(crate) struct PreparedReload {
     pub(crate) rules: LiveSettings,
     pub(crate) certificate: Option<Current>,
-    /// The doubtful settings, one line each.
+    /// The warnings about settings, one line each.
     pub(crate) warnings: Vec<String>,
 }
 

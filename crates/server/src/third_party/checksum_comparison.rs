@@ -18,7 +18,7 @@ pub(crate) struct ChecksumComparison {
 
 impl ChecksumComparison {
     /// Compares. If the other server reports none of the checksums that are known here, `compute`
-    /// computes one of those. Returns the checksums of the file that are known by then.
+    /// computes one of those. Returns all checksums of the file that are known at the end.
     ///
     /// # Errors
     ///

@@ -84,7 +84,7 @@ impl ThirdPartyCopier {
             Err(_) => debug!(url = %location, "the other server has not responded yet"),
         }
         match looked {
-            // This is an error of the egress filter; a status of the other server is none here.
+            // The egress filter's error; a status of the other server is not an error here.
             Ok(Err(error)) if error.kind() == ErrorKind::PermissionDenied => Err(forbidden(&error)),
             Ok(looked) => Ok(looked),
             Err(_) => Ok(Ok(RemoteState::Unknown)),

@@ -1,7 +1,7 @@
 //! The header fields of a third-party copy.
 //!
-//! They are those on which WLCG's servers and clients agree, and that davix and gfal2 send; unknown
-//! fields are ignored.
+//! They are the fields that WLCG's servers and clients share, and that davix and gfal2 send;
+//! unknown fields are ignored.
 
 use crate::http_error::HttpError;
 use hither_transport::Location;
@@ -35,7 +35,6 @@ const OWN: [HeaderName; 14] = [
 /// A requested copy.
 #[derive(Debug)]
 pub(crate) struct CopyRequest {
-    /// The file on the other server, with the fields that it is to be shown.
     /// The file on the other server, with the fields passed on to it.
     pub(crate) other: Location,
     /// True if those fields include `Authorization`.

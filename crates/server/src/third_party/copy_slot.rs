@@ -3,8 +3,8 @@
 //!
 //! A client that gets no slot may come back after [`RETRY_AFTER`], and counts as waiting for some
 //! time. While clients wait, the others get no slots beyond their share: all slots divided by
-//! the clients that have some or wait. The last free slot is for a client that has none, so that
-//! one need not wait for the end of somebody else's long copy.
+//! the clients that have some or wait. The last free slot is for a client that has none, so that it
+//! need not wait for the end of another client's long copy.
 
 use crate::monitoring::copy_counters::CopyCounters;
 use hither_core::error::Result;

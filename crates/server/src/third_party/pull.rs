@@ -84,8 +84,8 @@ pub(crate) async fn handle(
     Ok(ServerResponse { body, ..response })
 }
 
-/// The response for a copy that failed before it began, through no fault of the request; like that
-/// of one that failed later.
+/// The response for a copy that failed before it began, where the request is not the cause: the
+/// same as for one that fails later.
 pub(super) fn failed(
     slot: crate::third_party::copy_slot::CopySlot,
     error: Error,

@@ -1,6 +1,6 @@
 //! The target of a pull: a storage for one copy, into which one file is written.
 //!
-//! Space is taken as for a PUT: before the client gets its response, if the size is known by then.
+//! Space is taken as for a PUT: before the client gets its response, if the size is already known.
 //! Blocks may be written in any order. Progress counts what is on disk, not in the kernel's memory.
 
 use crate::backend::path::NamespacePath;

@@ -6,12 +6,12 @@
 //! again from its beginning ([`hither_core::retry`]).
 //!
 //! The copy is a success when the file was seen on the other server with its size, and with its
-//! checksum where that server reports one. The HEAD that asks for the checksum shows both. A server
-//! that lets nobody look is believed if it has said itself that it created or replaced the file
+//! checksum where that server reports one. The HEAD that asks for the checksum shows both. If the
+//! server refuses the HEAD, its own status that it created or replaced the file suffices
 //! ([`ChangeOutcome`]).
 //!
-//! A part that is left of a push that failed is removed if it is surely this one: nothing was there
-//! before, its size is one that this push has sent, and it is removed in the version that was seen.
+//! The part that a failed push has left is removed if it is certainly its own: no file was there
+//! before, its size is one that this push has sent, and it still has the version that was seen.
 
 use crate::authorization::authorizer::Action;
 use crate::backend::{self, BackendError, ChecksumMode, FileReader};
@@ -76,9 +76,9 @@ struct Push {
 
 /// A file that was sent.
 struct Sent {
-    /// The checksums of what was sent.
+    /// The checksums of the sent bytes.
     passed: Vec<Checksum>,
-    /// The doubt about the other server's having it, if only a look tells.
+    /// The reason why the outcome is uncertain, if only a HEAD can confirm the file.
     doubt: Option<Error>,
 }
 
@@ -169,8 +169,8 @@ pub(crate) async fn handle(
 }
 
 impl PushProgress {
-    /// Removes what the other server has of a file that did not exist before, unless another copy
-    /// may have stored it.
+    /// Removes the other server's part of a file that did not exist before, unless another copy may
+    /// have stored it.
     async fn remove_partial(&self) -> Result<()> {
         let seen = remote::sent_file(&self.network, &self.other).await?;
         let RemoteState::There(size) = seen.state else { return Ok(()) };
@@ -266,8 +266,7 @@ impl Push {
             ChangeOutcome::Unseen(error) => Some(error),
             ChangeOutcome::Refused(response) => {
                 if response.status.is_client_error() {
-                    // The server did not store the file, and may have another one of that name by
-                    // now.
+                    // The server did not store the file, and may have got another one of that name.
                     self.progress.is_partial.store(false, Ordering::Relaxed);
                 }
                 return Err(remote::status_error(&response, "PUT", &self.copy_request));

@@ -1,4 +1,4 @@
-//! The file on the other server: what is asked of it, and how it is read.
+//! The file on the other server: requests for its state, and its reads.
 
 use crate::method::digest_fields::{KNOWN, is_known};
 use crate::third_party::copy_request::CopyRequest;
@@ -22,7 +22,7 @@ pub(crate) enum RemoteState {
     There(u64),
     /// There is no such file.
     Absent,
-    /// The response says neither: some servers cannot answer, or only allow the client to read.
+    /// The response states neither: some servers cannot, or only allow the client to read.
     Unknown,
 }
 
@@ -63,8 +63,8 @@ pub(crate) async fn file(network: &Network, location: &Location) -> Result<Remot
     Ok(RemoteFile { checksums: single.map(|it| it.checksums).unwrap_or_default(), ..file })
 }
 
-/// The same of a file that was sent. Servers that make a page for each request say 0 where they do
-/// not know the size: it is asked for by a GET of the first byte.
+/// The same for a file that was sent. Servers that generate a page for each request state 0 where
+/// they do not know the size: it is then determined by a GET of the first byte.
 pub(crate) async fn sent_file(network: &Arc<Network>, location: &Location) -> Result<RemoteFile> {
     let mut file = file(network, location).await?;
     if file.state == RemoteState::There(0) {
@@ -96,7 +96,7 @@ async fn request_file(
     Ok(RemoteFile { state: state_of(&response), tag: tag.cloned(), checksums })
 }
 
-/// The error for a response that is no success.
+/// The error for a response that is not a success.
 pub(crate) fn status_error(
     response: &HttpResponse,
     method: &str,
@@ -147,8 +147,8 @@ pub(crate) fn denied(name: &dyn std::fmt::Display, code: u16, copy_request: &Cop
     Error::new(kind, format!("{name} responded with {code}: {why}"))
 }
 
-/// A storage that contains only the file. Its checksums are requested beside the copy, all at
-/// once.
+/// A storage that contains only the file. Its checksums are requested during the copy, all
+/// together.
 #[derive(Debug)]
 pub(crate) struct PullSourceStorage {
     location: Location,

@@ -1,10 +1,10 @@
 //! Disk space for uploads: a floor of free space, and blocks that are allocated as data arrives.
 //!
 //! An announced length is only a claim. It is compared with the free space, so that a file that
-//! cannot fit is refused at once, and it reserves nothing. Blocks are allocated a step ahead of the
-//! data, so that large files stay contiguous; the step doubles with the data up to [`MAX_AHEAD`].
-//! No step takes the free space below the floor. Files in a lot have their space already: the lot
-//! has reserved it, and the floor does not apply to them.
+//! cannot fit is refused immediately, and it reserves nothing. Blocks are allocated a step ahead of
+//! the data, so that large files stay contiguous; the step doubles with the data up to
+//! [`MAX_AHEAD`]. No step takes the free space below the floor. Files in a lot have their space
+//! already: the lot has reserved it, and the floor does not apply to them.
 
 use crate::backend::disk::confined_dir::ConfinedDir;
 use crate::backend::{BackendError, BackendErrorKind};
@@ -32,8 +32,8 @@ const MAX_EXCESS: u64 = 64 << 10;
 pub(crate) struct SpaceFloor {
     /// In bytes; none for 1 % of the file system, at most 1 GiB.
     bytes: Option<u64>,
-    /// Held from the look at the free space to the allocation, so that no two uploads take the same
-    /// space.
+    /// Held from the check of the free space to the allocation, so that no two uploads take the
+    /// same space.
     allocating: Mutex<()>,
 }
 

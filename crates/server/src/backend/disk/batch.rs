@@ -2,8 +2,8 @@
 //!
 //! Making each file durable by itself costs two waits for the disk. Here all files of a batch are
 //! written first, without names. One sync of the file system covers their bytes, then they get
-//! their names, and a second one covers these. It also waits for what others have written to that
-//! file system.
+//! their names, and a second one covers these. It also waits for the data that others have written
+//! to that file system.
 
 use crate::backend::blocking::Cancellation;
 use crate::backend::disk::DiskBackend;

@@ -1,4 +1,4 @@
-//! Checksums of files: stored beside the file, computed once, never stale.
+//! Checksums of files: stored with the file, computed once, never stale.
 //!
 //! A checksum is kept in an extended attribute of its file, together with the size and the time of
 //! the version that it belongs to. A file that was changed has another time, so that the stored
@@ -8,8 +8,8 @@
 //!
 //! Where attributes cannot be written, checksums are kept in memory.
 //!
-//! A checksum is computed once for all who wait for it. It goes on while anybody waits, and ends
-//! when the last one has left.
+//! A checksum is computed once for all requests that wait for it. The computation continues while
+//! any of them waits, and is cancelled with the last one.
 
 use crate::backend::ChecksumMode;
 use crate::backend::blocking::{self, Cancellation};
@@ -41,7 +41,7 @@ type Computation = BoxFuture<'static, Option<Checksum>>;
 /// A checksum that is being computed, or was.
 #[derive(Debug)]
 enum PendingChecksum {
-    /// Those who wait hold the computation.
+    /// The requests that wait hold the computation.
     Computing(WeakShared<Computation>),
     Computed(Checksum),
 }
@@ -148,13 +148,13 @@ impl ChecksumCache {
 /// processor for which another thread waits, too.
 const CHECKSUM_NICE: i32 = 10;
 
-/// Runs `work` on a thread of its own, which yields its processor to those that answer requests. A
+/// Runs `work` on a thread of its own, which yields its processor to those that serve requests. A
 /// thread that gave up priority does not get it back, so none of the runtime's is taken.
 fn at_low_priority<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     std::thread::scope(|scope| {
         let thread =
             std::thread::Builder::new().name("checksum".into()).spawn_scoped(scope, || {
-                // Without it the sum is as right, and the server a little slower.
+                // Without it the checksum is still right, and the server a little slower.
                 nice(CHECKSUM_NICE).ok();
                 work()
             })?;

@@ -1,5 +1,5 @@
 //! Removal of stale files: private names left by a server that was killed, and partial files of
-//! uploads that nobody continues.
+//! uploads that no client continues.
 
 use crate::backend::SpaceUsage;
 use crate::backend::disk::confined_dir::ConfinedDir;

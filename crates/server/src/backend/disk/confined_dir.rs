@@ -2,8 +2,8 @@
 //!
 //! Every path is opened below the root by `openat2` with `RESOLVE_BENEATH` and
 //! `RESOLVE_NO_SYMLINKS`. The kernel rejects every path that leads out or has a symbolic link, also
-//! while somebody else renames directories. No check of names could do that: it may hold at one
-//! moment and not at the next. Changes of names are made in a directory that was opened in this
+//! while another process renames directories. No check of names could do that: its result may be
+//! outdated at the next moment. Changes of names are made in a directory that was opened in this
 //! way, with a single name.
 //!
 //! [`ConfinedDir::resolve`] alone follows links, as long as they stay below the root. It opens
@@ -31,7 +31,7 @@ use std::sync::Mutex;
 
 /// The mode of new files, before the umask.
 pub(crate) const FILE_MODE: Mode = Mode::from_raw_mode(0o666);
-/// Attempts while somebody else is renaming directories on the way.
+/// Attempts while another process is renaming directories on the way.
 const MAX_ATTEMPTS: usize = 16;
 /// How paths are resolved, and how links are followed.
 const CONFINED: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS);
@@ -114,7 +114,7 @@ impl ConfinedDir {
     }
 
     /// The path without links to which `path` leads; fails if it leads out, or to a private name.
-    /// A link that leads to nothing is no missing name ([`is_broken_link`]).
+    /// A link that leads to nothing is not a missing name ([`is_broken_link`]).
     pub(crate) fn resolve(&self, path: &str) -> io::Result<String> {
         let found = match self.open_at(path, OFlags::PATH, FOLLOWING) {
             Err(error) if is_missing(&error) || is_link(&error) => {
@@ -143,7 +143,7 @@ impl ConfinedDir {
 
     /// Opens a file or directory for reading.
     pub(crate) fn find(&self, path: &str) -> io::Result<OpenEntry> {
-        // Without NONBLOCK a pipe would wait for somebody to write into it.
+        // Without NONBLOCK the open of a pipe would wait for a writer.
         let fd = self.at(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
         let meta = DiskMetadata::of(&fd)?;
         match meta.kind {
@@ -183,7 +183,7 @@ impl ConfinedDir {
         DiskMetadata::of(self.at(path, OFlags::PATH)?)
     }
 
-    /// The metadata of an entry, which may be a link; none if there is nothing.
+    /// The metadata of an entry, which may be a link; none if there is none.
     pub(crate) fn own(&self, path: &str) -> io::Result<Option<DiskMetadata>> {
         match self.at(path, OFlags::PATH | OFlags::NOFOLLOW).and_then(DiskMetadata::of) {
             Err(error) if is_missing(&error) => Ok(None),
@@ -223,7 +223,7 @@ impl ConfinedDir {
                 _ => false,
             };
             let found = DirectoryEntry::new(name.to_bytes(), is_directory);
-            // Pipes and devices are not served, and so do not lack a better name.
+            // Pipes and devices are not served, so they need not be reported with a refused name.
             let may_be_served = matches!(
                 entry.file_type(),
                 FileType::RegularFile | FileType::Directory | FileType::Symlink | FileType::Unknown

@@ -1,8 +1,8 @@
 //! Copies within the tree. The kernel copies the bytes, and shares them where the file system can.
 //!
 //! A link to a file is copied as that file, if the client may read it. Copied as a link it would
-//! lead elsewhere from its new directory. Directories are not entered through links, which may lead
-//! in a circle: a link to a directory is not copied.
+//! have another target from its new directory. Directories are not entered through links, which may
+//! lead in a circle: a link to a directory is not copied.
 //!
 //! A copy is made under a private name and gets its own name when it is complete, like a file that
 //! a client puts. Holes of a file stay holes, so that a copy takes no more of the disk than its

@@ -3,9 +3,9 @@
 //! A change begins with [`LotCharging::take`], which fails if the space does not fit into the lot,
 //! and ends with [`WriteCharge::done`]. If the change fails, dropping the charge returns the space.
 //!
-//! The charge is for what the change did: files are counted under private names that nobody else
-//! changes, or while the names are locked ([`ConfinedDir::lock_names`]). So the used bytes of a lot
-//! are those of the files in its folder, however requests race.
+//! The charge is for the result of the change: files are counted under private names that no other
+//! request changes, or while the names are locked ([`ConfinedDir::lock_names`]). So the used bytes
+//! of a lot are those of the files in its folder, in spite of races between requests.
 
 use crate::backend::blocking::Cancellation;
 use crate::backend::disk::allocation::allocate;

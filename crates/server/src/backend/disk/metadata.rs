@@ -104,7 +104,7 @@ impl DiskMetadata {
     /// Returns true if any further change will have another time.
     pub(crate) fn is_settled(&self, now: SystemTime) -> bool {
         let tick = if self.nanoseconds == 0 { COARSE_TICK } else { TICK };
-        // A time in the future was set by somebody; no change will get the same time soon.
+        // A time in the future was set explicitly; no change will get the same time soon.
         now.duration_since(self.modified).map_or(true, |age| age > tick)
     }
 

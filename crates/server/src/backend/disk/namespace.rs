@@ -1,10 +1,10 @@
 //! Directories are created, and entries are removed and renamed.
 //!
-//! One request at a time changes names ([`ConfinedDir::lock_names`]), so that what was checked of a
-//! name (an entity tag, the bytes that a lot counts for it) still holds when it is replaced. Only
-//! the change itself is made under the lock: bytes are written, copied and removed under private
-//! names before or after it. So a directory appears and disappears as a whole, and a request that
-//! waits for the lock waits for a few calls of the kernel.
+//! One request at a time changes names ([`ConfinedDir::lock_names`]), so that the checked
+//! properties of a name (an entity tag, the bytes that a lot counts for it) are still valid when it
+//! is replaced. Only the change itself is made under the lock: bytes are written, copied and
+//! removed under private names before or after it. So a directory appears and disappears as a
+//! whole, and a request that waits for the lock waits for a few calls of the kernel.
 
 use crate::backend::disk::confined_dir::ConfinedDir;
 use crate::backend::disk::metadata::DiskMetadata;
@@ -100,7 +100,7 @@ impl ConfinedDir {
     }
 
     /// Removes a file, a link, or a directory with its contents. Links are removed, not followed.
-    /// Directories below [`MAX_DEPTH`] others are renamed to private names beside `path` first.
+    /// Directories below [`MAX_DEPTH`] others are renamed to private names next to `path` first.
     pub(crate) fn remove(&self, path: &str) -> io::Result<()> {
         let (parent, name) = self.spot(path)?;
         let mut waiting = vec![CString::new(name)?];

@@ -1,9 +1,8 @@
 //! The partial files that are being written in place.
 //!
-//! A part is written through a descriptor, which reaches the file under whatever name it has by
-//! then. So before a file gets another name it is closed to its writers: the bytes that are being
-//! written are waited for, and later ones are refused. A writer that comes afterwards opens the
-//! file anew, under the name that it has then.
+//! A part is written through a descriptor, which refers to the file also after a renaming. So
+//! before a file gets another name it is closed to its writers: the renaming waits for running
+//! writes, and later ones are refused. A later writer opens the file anew, under its new name.
 
 use crate::backend::disk::metadata::FileId;
 use crate::backend::{BackendError, BackendErrorKind};
@@ -15,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, Weak};
 #[derive(Debug, Default)]
 pub(crate) struct OpenParts(Mutex<HashMap<FileId, Weak<PartFence>>>);
 
-/// A file that is written in place, for those who have opened it together.
+/// A file that is written in place, shared by its present writers.
 #[derive(Debug, Default)]
 pub(crate) struct PartFence {
     /// Read while bytes are written.
@@ -40,7 +39,7 @@ impl OpenParts {
         lock(&self.0).get(&file).is_some_and(|fence| fence.strong_count() > 0)
     }
 
-    /// Closes a file to its present writers, when they have written what they are writing.
+    /// Closes a file to its present writers, after their running writes.
     pub(crate) fn close(&self, file: FileId) {
         let fence = lock(&self.0).remove(&file).and_then(|fence| fence.upgrade());
         if let Some(fence) = fence {
@@ -57,7 +56,7 @@ impl PartFence {
     }
 }
 
-/// The error of a part whose file has another name by now, or is gone.
+/// The error of a part whose file has been renamed or removed.
 pub(crate) fn renamed() -> BackendError {
     let what = "the partial file was moved, replaced or removed while this part was written";
     BackendError::new(BackendErrorKind::Conflict, what)

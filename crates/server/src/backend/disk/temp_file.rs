@@ -126,7 +126,7 @@ fn is_same(one: &OwnedFd, other: &OwnedFd) -> io::Result<bool> {
 }
 
 /// Renames an entry to a name that must be free. Where the file system cannot do that in one step,
-/// as over NFS and FUSE, a look tells; other requests change no names meanwhile.
+/// as over NFS and FUSE, the name is looked up first; other requests change no names meanwhile.
 pub(crate) fn rename_to_free<P: Arg + Copy, Q: Arg + Copy>(
     from_directory: impl AsFd,
     from: P,

@@ -147,8 +147,8 @@ impl State {
 }
 
 impl OpenPart {
-    /// Fails if the file has not the name by which it was opened: what was written is lost, or
-    /// elsewhere than the client believes.
+    /// Fails if the file no longer has the name by which it was opened: the written bytes are lost,
+    /// or in another file than the client expects.
     fn check_name(&self, tree: &ConfinedDir) -> Result<(), BackendError> {
         let there = tree.own(&self.path)?;
         let is_same = there.is_some_and(|there| there.file_id() == self.meta.file_id());
@@ -340,7 +340,7 @@ impl CompleteFile {
         Ok(Self { file, charge, meta })
     }
 
-    /// Gives the file its path. The bytes have to be durable before that, the name is not yet.
+    /// Gives the file its path. The bytes have to be durable before; the name is not durable yet.
     pub(crate) fn give_name(
         self,
         tree: &ConfinedDir,

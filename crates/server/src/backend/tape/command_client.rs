@@ -66,7 +66,7 @@ impl TapeHelper {
     }
 }
 
-/// Why a command brought no result.
+/// The reason why a command has no result.
 #[derive(Debug)]
 pub(crate) enum CommandError {
     /// It ran, and failed with this code, and this output.
@@ -108,7 +108,7 @@ pub(crate) struct HelperClient {
 }
 
 impl HelperClient {
-    /// Takes the helper over, which runs at most `commands` at a time.
+    /// Connects to the helper, which runs at most `commands` at a time.
     pub(crate) fn new(helper: TapeHelper, commands: usize) -> Result<Self> {
         let TapeHelper { socket, _child } = helper;
         let socket = tokio::net::UnixStream::from_std(socket).map_err(|error| {
@@ -151,7 +151,7 @@ impl HelperClient {
     }
 }
 
-/// Hands results to those who wait for them, until the helper is gone.
+/// Passes results to the callers that wait for them, until the helper is gone.
 async fn read_results(answers: OwnedReadHalf, pending: Arc<Pending>) {
     let mut answers = BufReader::new(answers);
     loop {
@@ -163,7 +163,7 @@ async fn read_results(answers: OwnedReadHalf, pending: Arc<Pending>) {
         };
         let Some(result) = result else { break };
         let waiting = lock(&pending).as_mut().and_then(|pending| pending.remove(&result.id));
-        // Whoever asked may be gone.
+        // The caller may be gone.
         waiting.map(|waiting| waiting.send(result));
     }
     warn!("the helper for [tape] has ended: no file can be staged before a restart");

@@ -1,8 +1,8 @@
-//! The helper: a process beside the server that may run the command of `[tape]`, and nothing else.
+//! The helper: a separate process that may run the command of `[tape]`, and nothing else.
 //!
 //! Its standard input is a socket to the server. The first line is a [`HelperSetup`], each further
-//! one a [`Task`]; it answers each with a [`TaskResult`], in any order. It ends, and kills what
-//! runs, when the server is gone.
+//! one a [`Task`]; it answers each with a [`TaskResult`], in any order. It ends, and kills running
+//! commands, when the server is gone.
 
 use hither_core::sync::lock;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 pub(super) const MAX_LINE_BYTES: usize = 32 << 10;
 /// The maximum of output that is passed on.
 const MAX_OUTPUT_BYTES: u64 = 1024;
-/// The time between two looks at a running command.
+/// The interval at which a running command is polled.
 const TICK: Duration = Duration::from_millis(5);
 /// The time for the last output of a command that has ended.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -78,7 +78,7 @@ pub(super) struct TaskResult {
 /// Runs the helper until the server is gone.
 ///
 /// # Errors
-/// The server sent something else than the protocol.
+/// The server sent a line that violates the protocol.
 pub fn run_tape_helper() -> io::Result<()> {
     let socket = UnixStream::from(rustix::io::dup(io::stdin())?);
     let answers = Arc::new(Mutex::new(socket.try_clone()?));
@@ -136,7 +136,7 @@ impl Runner {
         TaskResult { id: task.id, code, output }
     }
 
-    /// The path on this machine; none if it leads elsewhere.
+    /// The path on this machine; none if it leads out of the folder.
     fn path(&self, relative: &str) -> Option<PathBuf> {
         let mut components = Path::new(relative).components();
         let is_below = components.all(|it| matches!(it, Component::Normal(_)));
@@ -181,7 +181,7 @@ impl Runner {
             }
         };
         lock(&self.running).remove(&group);
-        // Something that it has left behind may hold the other end.
+        // A process that it has left behind may hold the other end.
         let bytes = output.recv_timeout(OUTPUT_TIMEOUT).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes);
         Ok((status, text.trim().replace(|letter: char| letter.is_control(), " ")))

@@ -7,9 +7,9 @@ use tokio::time::Instant;
 /// The state of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileState {
-    /// Nobody has looked at it yet.
+    /// It has not been queried yet.
     Submitted,
-    /// The tape system was asked for it.
+    /// It was requested from the tape system.
     Started,
     /// It is on disk.
     Completed,
@@ -89,7 +89,7 @@ impl StageRequest {
         Self { owner, created: now_ms(), began: Instant::now(), files, numbers }
     }
 
-    /// Changes the state of a file that is not over. Returns true if the request has the file.
+    /// Changes the state of an unfinished file. Returns true if the request has the file.
     pub(crate) fn settle(&mut self, path: &str, state: FileState, error: Option<String>) -> bool {
         let file = self.numbers.get(path).and_then(|number| self.files.get_mut(*number));
         file.map(|file| file.settle(state, error)).is_some()
@@ -104,7 +104,7 @@ impl StageRequest {
         file.is_some_and(|file| !file.state.is_over())
     }
 
-    /// The paths of the files that are not over.
+    /// The paths of the unfinished files.
     pub(super) fn waiting(&self) -> Vec<String> {
         let waiting = self.files.iter().filter(|file| !file.state.is_over());
         waiting.map(|file| file.path.clone()).collect()

@@ -1,8 +1,8 @@
 //! The files at some paths, with their bytes or without.
 //!
-//! A buffer is filled in one piece of work on a thread that may wait for the disk: files are opened
-//! and read into it, one after the other. A file that does not fit begins the next buffer; one that
-//! is larger than a buffer gets a larger one, and one that is larger than a record is only named.
+//! A buffer is filled by one task on a thread that may wait for the disk: files are opened and read
+//! into it, one after the other. A file that does not fit begins the next buffer; one that is
+//! larger than a buffer gets a larger one, and one that is larger than a record is only named.
 
 use super::{RecordSource, TreeStream, entry};
 use crate::backend::{BackendError, BackendErrorKind, VisitedFile};
@@ -19,9 +19,9 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 use tokio::time::Instant;
 
-/// The most paths that are looked at in one piece of work.
+/// The maximum number of paths that one task handles.
 const MAX_BATCH: usize = 256;
-/// The room for a record beside its content.
+/// The space for a record in addition to its content.
 const TEXT_BYTES: usize = 8 << 10;
 
 /// The paths whose files are to be sent.
@@ -41,9 +41,9 @@ struct Filling {
     writer: TreeWriter,
     room: usize,
     with_content: bool,
-    /// Paths that are done with.
+    /// Paths that are finished.
     done: usize,
-    /// The room that the next file needs, if it did not fit.
+    /// The space that the next file needs, if it did not fit.
     needed: Option<usize>,
     /// The path that has a symbolic link.
     link: Option<BackendError>,
@@ -177,7 +177,7 @@ impl RecordSource for Contents {
                         let names = vec![name.clone()];
                         filling = self.visit(&tree.context, filling, names, paths).await?;
                         if let Some(error) = filling.link.take() {
-                            // Somebody has put a link there meanwhile.
+                            // A link has been created there meanwhile.
                             filling.failed(&name, &error.into());
                         } else if filling.done == 0 {
                             self.paths.push_front(name);
@@ -200,7 +200,7 @@ impl RecordSource for Contents {
     }
 }
 
-/// Fails unless this client may read the path of a record, and the bytes that it wants are on disk.
+/// Fails unless this client may read the path of a record, and the requested bytes are on disk.
 async fn readable(tree: &TreeStream, name: &str, with_content: bool) -> Result<(), HttpError> {
     let path = allowed(tree, name)?;
     match tree.context.tape.as_ref().filter(|_| with_content) {

@@ -1,13 +1,13 @@
 //! POST of records on a directory: directories and small files of an upload, many in one request.
 //!
 //! The body is read as a stream. Records are gathered into a group, as long as there is memory, and
-//! a group is written in one piece of work ([`crate::backend::Backend::put_batch`]) while the next
-//! one arrives. The memory of a group is lent before its first byte is read: an upload holds one
-//! loan, and a second one while a group is written, unless memory is scarce. Its results are kept
-//! until the end, since a client that is sending need not read.
+//! a group is written by one task ([`crate::backend::Backend::put_batch`]) while the next one
+//! arrives. The memory of a group is lent before its first byte is read: an upload holds one loan,
+//! and a second one while a group is written, unless memory is scarce. Its results are kept until
+//! the end, since a client that is sending need not read.
 //!
-//! Each path is decided about as a PUT or MKCOL of its own, and fails alone. A stream that breaks
-//! off, or is not valid, ends the upload: what came before is written, and has its results.
+//! Each path is authorized as a PUT or MKCOL of its own, and fails alone. A stream that breaks off,
+//! or is not valid, ends the upload: earlier records are written, and have their results.
 
 use crate::authorization::authorizer::Action;
 use crate::backend::blocking::{self, BlockingTask};
@@ -35,12 +35,12 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// The most files of a group: each is an open file while the group is written.
+/// The maximum number of files of a group: each is an open file while the group is written.
 const GROUP_FILES: usize = 256;
 /// The memory of a group, and its minimum.
 const GROUP_BYTES: usize = 3 << 20;
 const MIN_GROUP_BYTES: usize = RECORD_BYTES + (384 << 10);
-/// The part of it for the record that is arriving, and for what arrives with its end.
+/// The part of it for the record that is arriving, and for the bytes that arrive with its end.
 const RECORD_BYTES: usize = (1 << 20) + (128 << 10);
 
 /// A record of an upload: a directory, or a file with its bytes.
@@ -102,7 +102,7 @@ impl AsRef<[u8]> for Results {
     }
 }
 
-/// States in a response about a directory what it takes beside files of their own.
+/// States in a response about a directory that it accepts queries and uploads of trees.
 pub(crate) fn announce_trees(context: &ServerContext, response: &mut ServerResponse) {
     if context.backend.refers() {
         return;
@@ -111,14 +111,14 @@ pub(crate) fn announce_trees(context: &ServerContext, response: &mut ServerRespo
     announce_uploads(context, response);
 }
 
-/// States that directories take uploads, if this server does.
+/// States that directories accept batched uploads, if this server does.
 pub(crate) fn announce_uploads(context: &ServerContext, response: &mut ServerResponse) {
     if context.settings().authorizer.writes() && !context.backend.refers() {
         response.set(ACCEPT_POST, TREE_TYPE);
     }
 }
 
-/// Takes an upload.
+/// Receives an upload.
 pub(crate) async fn handle(
     context: &Arc<ServerContext>,
     request: ServerRequest,
@@ -172,7 +172,7 @@ pub(crate) async fn handle(
 }
 
 impl Upload {
-    /// Reads the body to its end, or to what is wrong with it.
+    /// Reads the body to its end, or to its first error.
     async fn receive(&mut self) -> Result<(), HttpError> {
         let bad = |error| HttpError::new(StatusCode::BAD_REQUEST, format!("{error}"));
         while let Some(mut piece) = self.request.body.next().await? {
@@ -248,7 +248,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Decides about the records of a group. Returns them, and those that the backend is to write.
+    /// Authorizes the records of a group. Returns them, and those that the backend is to write.
     async fn prepare(
         &self,
         group: Vec<UploadRecord>,
@@ -286,7 +286,7 @@ impl Upload {
         Ok((items, entries))
     }
 
-    /// A directory that is to be made, or the one that is there.
+    /// A directory that is to be made, or the existing one.
     fn directory(
         &self,
         path: &NamespacePath,
@@ -338,7 +338,7 @@ impl Upload {
         })
     }
 
-    /// Waits for the group that is being written, and notes its results.
+    /// Waits for the group that is being written, and records its results.
     async fn written(&mut self) -> Result<(), HttpError> {
         let Some(Writing { task, items, _loan }) = self.writing.take() else { return Ok(()) };
         let written = task.await.unwrap_or_else(|_| Err(BackendError::shutting_down()));

@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 /// The size of a buffer: a thousand names.
 const BUFFER_BYTES: usize = 64 << 10;
-/// The room for the records of a batch of names, most of which are short.
+/// The space for the records of a batch of names, most of which are short.
 const BATCH_ROOM: usize = 32 << 10;
 
 /// The state of a walk.
@@ -127,7 +127,7 @@ impl RecordSource for Walk {
     async fn fill(&mut self, tree: &mut TreeStream) -> io::Result<Bytes> {
         let mut buffer = tree.borrow(tree.request.peer.memory.block_bytes(BUFFER_BYTES)).await?;
         let mut out = std::mem::take(buffer.buffer());
-        // What is found is sent before more is looked for, as soon as it is worth a packet.
+        // Entries that were found are sent before the search continues, once they fill a packet.
         while out.is_empty() || out.len() + BATCH_ROOM <= BUFFER_BYTES {
             if let Some((path, why)) = self.refused.pop() {
                 let error = HttpError::new(StatusCode::FORBIDDEN, why);

@@ -10,7 +10,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A tree with something beside it that must not be reached.
+/// A tree with a file next to it that must not be reached.
 fn tree() -> (tempfile::TempDir, ConfinedDir) {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("root");
@@ -122,7 +122,7 @@ fn a_file_has_a_name_when_it_is_published_and_none_before() {
     assert_eq!((read().as_str(), entries()), ("first", 1));
     write("second").link_as(&tree, "d/e/new", true).unwrap();
     assert_eq!((read().as_str(), entries()), ("second", 1));
-    // Its directory has another name by now.
+    // Its directory has been renamed.
     let mut late = write("late");
     tree.rename("d/e", "d/f", false).unwrap();
     assert!(is_missing(&late.link_as(&tree, "d/e/late", true).unwrap_err()));
@@ -291,7 +291,7 @@ fn a_file_in_the_inode_of_another_is_another_version() {
         std::fs::write(&path, content).unwrap();
         File::options().write(true).open(&path).unwrap().set_modified(noon).unwrap();
         let meta = tree.meta("d/file").unwrap();
-        // Where the file system does not tell when a file came to be, its inode has to do.
+        // Where the file system does not state the time of creation, the inode has to suffice.
         assert!(tags.insert(strong_tag(&meta)) || meta.created.is_none(), "{meta:?}");
         std::fs::remove_file(&path).unwrap();
     }
