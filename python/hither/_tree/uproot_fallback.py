@@ -62,7 +62,8 @@ class UprootTree:
 
     def arrays(self, names: Sequence[str], span: tuple[int, int], library: Library, mask: Any) -> Any:  # noqa: ANN401
         """Return the arrays of ``names``; only the entries that ``mask`` selects, if it is
-        given."""
+        given.
+        """
         limits = dict(zip(("entry_start", "entry_stop"), span, strict=True))
         if self._is_ntuple:
             found = self._ntuple_arrays(names, limits)

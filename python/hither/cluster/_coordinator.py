@@ -201,7 +201,8 @@ class Coordinator:
 
     def _survey(self) -> None:
         """Collect results of nodes since an earlier run; revoke leases that no mover has any
-        more."""
+        more.
+        """
         sources = self._options.source_addresses
         futures = {worker: self._workers.submit_to(worker, _node.survey, sources) for worker in self._workers.threads()}
         found = gather(list(futures.values()), SURVEY_SECONDS)
@@ -227,7 +228,8 @@ class Coordinator:
 
     def _grant(self) -> None:
         """Grant leases, a connection for each: two per thread, the second to run after the
-        first."""
+        first.
+        """
         if time.monotonic() < self._pause_until:
             return
         most = 2 * self._workers.slots()
