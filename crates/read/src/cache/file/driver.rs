@@ -97,11 +97,15 @@ struct Claims<'a> {
     cache: &'a Cache,
     entry: u64,
     owner: u64,
+    /// None is left, and the next session requests what is claimed from now on.
+    are_settled: bool,
 }
 
 impl Drop for Claims<'_> {
     fn drop(&mut self) {
-        self.cache.abandon(self.entry, self.owner);
+        if !self.are_settled {
+            self.cache.abandon(self.entry, self.owner);
+        }
     }
 }
 
@@ -119,7 +123,7 @@ impl<'a> Session<'a> {
         Self {
             file,
             reader,
-            claims: Claims { cache: &file.cache, entry, owner },
+            claims: Claims { cache: &file.cache, entry, owner, are_settled: false },
             openings: 0,
             confirmed: 0,
             heard: false,
@@ -317,6 +321,8 @@ impl<'a> Session<'a> {
             state.work.probe = true;
             return ControlFlow::Continue(());
         }
+        // Under the lock: a read that begins before the session is dropped keeps its claims.
+        self.claims.are_settled = true;
         ControlFlow::Break(())
     }
 }

@@ -145,6 +145,23 @@ fn threads_that_read_the_same_bytes_share_a_request() {
 }
 
 #[test]
+fn a_read_that_begins_when_the_driver_ends_is_requested_once() {
+    explore(SCHEDULES, || {
+        let source = Arc::default();
+        let cache = Arc::new(Cache::new(CacheConfig::default()));
+        let file = open(&source, &cache);
+        for range in [0..10, 10..30, 30..64] {
+            read(&file, range).unwrap();
+        }
+        drop(file);
+        at_rest(&cache);
+        let asked = source.asked.lock().unwrap();
+        let bytes: u64 = asked.iter().map(|range| range.end - range.start).sum();
+        assert_eq!(bytes, SIZE, "{asked:?}");
+    });
+}
+
+#[test]
 fn a_cache_without_memory_serves_every_reader() {
     explore(SCHEDULES, || {
         let source = Arc::default();
