@@ -124,12 +124,14 @@ class Report:
         """
         if self.seconds <= 0:
             return {}
-        # A tree from the store is open before any connection.
-        with_data = self.connect_seconds if self.metadata_from_store else 0.0
+        # A tree from the store is open before any connection. The connection may take longer than
+        # the phase that needs it first, which a connection of an earlier read serves then.
+        with_open = 0.0 if self.metadata_from_store else min(self.connect_seconds, self.open_seconds)
+        with_data = min(self.connect_seconds, self.data_seconds) if self.metadata_from_store else 0.0
         return {
-            "connect": self.connect_seconds,
-            "open": max(0.0, self.open_seconds - self.connect_seconds),
-            "data": max(0.0, self.data_seconds - with_data),
+            "connect": with_open + with_data,
+            "open": self.open_seconds - with_open,
+            "data": self.data_seconds - with_data,
             "rest": max(0.0, self.seconds - self.open_seconds - self.data_seconds),
         }
 

@@ -126,25 +126,19 @@ fn draw_times(drawing: &DrawResult) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "  {label:<26} {value}");
     };
-    let open = (report.open_seconds - report.connect_seconds).max(0.0);
+    // With metadata from the store, the first connection is opened for data. It may take longer
+    // than the phase, which a connection of an earlier read serves then.
+    let [mut open, mut data] = [report.open_seconds, report.data_seconds];
+    let first = if report.metadata_from_store { &mut data } else { &mut open };
+    let connect = report.connect_seconds.min(*first);
+    *first -= connect;
     let rest = (report.seconds - report.open_seconds - report.data_seconds).max(0.0);
-    // With metadata from the store, the first connection is opened for data.
-    let connect_in_data = if report.metadata_from_store { report.connect_seconds } else { 0.0 };
     let source = if report.metadata_from_store { "from the store" } else { "from the server" };
     line("total", format!("{:8.3} s", report.seconds));
-    line(
-        "connect",
-        format!(
-            "{:8.3} s   (round trip {:.2} ms)",
-            report.connect_seconds,
-            report.rtt_seconds * 1e3
-        ),
-    );
+    let rtt = report.rtt_seconds * 1e3;
+    line("connect", format!("{connect:8.3} s   (round trip {rtt:.2} ms)"));
     line("open: find the tree", format!("{open:8.3} s   {source}"));
-    line(
-        "data: baskets arriving",
-        format!("{:8.3} s", (report.data_seconds - connect_in_data).max(0.0)),
-    );
+    line("data: baskets arriving", format!("{data:8.3} s"));
     line("after the last byte", format!("{rest:8.3} s"));
     line(
         "waiting for round trips",
