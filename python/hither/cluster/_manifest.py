@@ -31,8 +31,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
-from hither._core import validators_differ
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
@@ -680,11 +678,8 @@ def _is_same(known: sqlite3.Row, listed: Mapping[str, Any]) -> bool:
     if known["is_directory"] or listed["is_directory"]:
         return bool(known["is_directory"] == listed["is_directory"])
     told = [name for name in ("modified", "validator") if known[name] is not None and listed[name] is not None]
-    if "validator" in told and validators_differ(known["validator"], listed["validator"]):
-        return False
-    return listed["size"] != UNKNOWN_SIZE and all(
-        known[name] == listed[name] for name in ("size", *told) if name != "validator"
-    )
+    # A weak tag and a strong one differ here: the file may have changed while the tag was weak.
+    return listed["size"] != UNKNOWN_SIZE and all(known[name] == listed[name] for name in ("size", *told))
 
 
 def _below(directory: str) -> tuple[str, str | bytes]:

@@ -451,6 +451,7 @@ UNKNOWN = {"size": None, "modified": None, "validator": None}
         ({}, {"size": 2}, True),
         ({}, {"modified": 2}, True),
         ({"validator": "1"}, {"validator": "2"}, True),
+        ({"validator": 'W/"1"'}, {"validator": '"1"'}, True),
         ({"validator": "1", "modified": None}, {"validator": "1", "modified": None}, False),
         ({"validator": "1"}, {}, False),
         ({"modified": None}, {"modified": None}, False),
