@@ -3,14 +3,16 @@
 //! [`source`] reads ranges of a file, also the end of one of unknown size. [`exchange`] is one such
 //! request with its response, [`delivery`] the ranges that arrived. [`spooled_download`] serves
 //! files whose server supports no ranges. [`call`] sends all other requests, with the bodies of
-//! [`request_body`]; [`call::change`] decides which changes count as carried out. All requests pass
-//! through the [layers](crate::layers). [`status_error`] and [`scheme_mismatch`] explain errors.
+//! [`request_body`]; [`call::change`] decides which changes count as carried out. [`properties`]
+//! are the request and the response of PROPFIND. All requests pass through the
+//! [layers](crate::layers). [`status_error`] and [`scheme_mismatch`] explain errors.
 
 pub(crate) mod call;
 pub(crate) mod custom_fields;
 pub(crate) mod delivery;
 pub(crate) mod digest;
 pub(crate) mod exchange;
+pub(crate) mod properties;
 pub(crate) mod request;
 pub(crate) mod request_body;
 pub(crate) mod response_body;

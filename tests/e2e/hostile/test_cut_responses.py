@@ -52,6 +52,25 @@ def test_a_file_that_breaks_off_is_not_whole(hither, tmp_path, cut, stated, verb
         assert not (tmp_path / "copy").exists()
 
 
+@pytest.mark.parametrize("verb", ["cat", "checksum -a md5", "cp"])
+@pytest.mark.parametrize("failure", [502, None])
+def test_a_file_that_breaks_off_with_its_server_is_not_whole(hither, tmp_path, failure, verb):
+    """A server that is gone behind its proxy ends a response, and fails the requests that follow."""
+
+    def answers(server: Exchange) -> bool:
+        if server.command == "GET" and "GET" not in {command for command, _ in site.requests[:-1]}:
+            return of_chunks(server, DATA[:HALF])
+        server.close_connection = True
+        return failure is None or server.answer(failure)
+
+    site = Site({"/": None, "/a.dat": DATA}, answers)
+    with serving(site) as server:
+        target = [tmp_path / "copy"] if verb == "cp" else []
+        done = hither(*verb.split(), f"http://127.0.0.1:{server.port}/a.dat", *target, "--no-store")
+    assert done.code != 0, done
+    assert not (tmp_path / "copy").exists()
+
+
 def test_a_length_causes_no_further_request(hither):
     site = Site({"/": None, "/a.dat": DATA}, lambda _: False)
     with serving(site) as server:

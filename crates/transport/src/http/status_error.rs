@@ -83,9 +83,20 @@ pub(crate) fn of_status(
 
 /// Returns whether a status means that the server is busy or out of order.
 fn is_trouble(status: StatusCode) -> bool {
-    let refusals =
-        [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_EARLY, StatusCode::TOO_MANY_REQUESTS];
-    refusals.contains(&status) || status.is_server_error()
+    is_temporary(status) || status.is_server_error()
+}
+
+/// Returns true for a status after which the same request may succeed later.
+pub(crate) fn is_temporary(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::REQUEST_TIMEOUT
+            | StatusCode::TOO_EARLY
+            | StatusCode::TOO_MANY_REQUESTS
+            | StatusCode::BAD_GATEWAY
+            | StatusCode::SERVICE_UNAVAILABLE
+            | StatusCode::GATEWAY_TIMEOUT
+    )
 }
 
 /// Returns true for a status that means that the server does not support the method of a request

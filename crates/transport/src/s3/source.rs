@@ -9,7 +9,7 @@ use super::{S3Storage, entity_tag};
 use crate::context::MonotonicClock;
 use crate::http::exchange::RangeCondition;
 use crate::http::source::HttpSource;
-use crate::http::source::counted_size::CountedSize;
+use crate::http::source::counted_size::{self, CountedSize};
 use crate::location::Location;
 use futures_core::future::BoxFuture;
 use hither_core::endpoint::{Endpoint, RangeSupport};
@@ -167,7 +167,10 @@ impl Source for PresignedSource {
                 Err(error) if is_refusal(error.kind()) => return Err(self.explained(error).await),
                 fetched => fetched?,
             };
-            let stated = async { Some(self.s3.file(&self.path).await.ok()??.size) };
+            let stated = async {
+                let found = counted_size::unless_temporary(self.s3.file(&self.path).await)?;
+                Ok(found.flatten().map(|it| it.size))
+            };
             self.counted_size.check(self.name(), &answer, expected, stated).await?;
             Ok(answer)
         })

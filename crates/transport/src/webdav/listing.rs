@@ -6,8 +6,8 @@
 use super::index_listing::{page_url, read_page};
 use super::session::WebDavSession;
 use crate::http::call::{HttpRequest, HttpResponse};
+use crate::http::properties;
 use crate::http::request;
-use crate::http::request_body::RequestBody;
 use crate::http::source::HttpSource;
 use crate::http::status_error;
 use crate::location::Location;
@@ -19,7 +19,7 @@ use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{DirEntry, FileKind, Listing, is_page, join, parent};
 use hither_core::sync::lock;
 use hither_core::{Request, Source, is_entity_tag};
-use hither_http::propfind::{self, PropfindLimits, Resource};
+use hither_http::propfind::Resource;
 use http::{HeaderMap, Method, StatusCode, header};
 use percent_encoding::percent_decode_str;
 use std::sync::{Arc, Mutex};
@@ -235,13 +235,7 @@ async fn propfind(
     depth: &str,
     arriving: Option<UnboundedSender<Bytes>>,
 ) -> Result<Propfind> {
-    let bounds = PropfindLimits::default();
-    let mut call = dav
-        .request(b"PROPFIND", path, directory)
-        .with("depth", depth)
-        .with("content-type", propfind::CONTENT_TYPE)
-        .with_content(RequestBody::Bytes(Bytes::from_static(propfind::body().as_bytes())));
-    call.max_reply_bytes = bounds.max_bytes;
+    let mut call = properties::request(dav.root.below(path, directory), depth);
     call.arriving = arriving;
     let reply = dav.call(call).await?;
     if reply.status != StatusCode::MULTI_STATUS {
@@ -257,13 +251,7 @@ async fn propfind(
             _ => Err(error),
         };
     }
-    let unreadable = |error: &dyn std::fmt::Display| {
-        Error::new(ErrorKind::Protocol, format!("{}: {error}", reply.location))
-    };
-    let whole = format!("http://{}{}", reply.location.host_and_port(), reply.location.target());
-    let asked = whole.parse().map_err(|error| unreadable(&error))?;
-    let resources =
-        propfind::parse(&reply.body, &asked, &bounds).map_err(|error| unreadable(&error))?;
+    let resources = properties::resources(&reply)?;
     if dav.names().lists != Some(true) {
         dav.learn(|names| names.lists = Some(true));
     }
@@ -274,16 +262,7 @@ async fn propfind(
 /// server is known to support PROPFIND, its errors are final.
 fn is_doubtful(status: StatusCode, has_propfind: bool) -> bool {
     // The request may succeed later, or with credentials.
-    let is_later = matches!(
-        status,
-        StatusCode::UNAUTHORIZED
-            | StatusCode::REQUEST_TIMEOUT
-            | StatusCode::TOO_EARLY
-            | StatusCode::TOO_MANY_REQUESTS
-            | StatusCode::BAD_GATEWAY
-            | StatusCode::SERVICE_UNAVAILABLE
-            | StatusCode::GATEWAY_TIMEOUT
-    );
+    let is_later = status == StatusCode::UNAUTHORIZED || status_error::is_temporary(status);
     !has_propfind && !is_later
 }
 

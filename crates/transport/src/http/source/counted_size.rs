@@ -4,18 +4,16 @@
 //! Such a response looks whole when it breaks off, as one that a proxy ends in good form. So its
 //! size is compared with the one that the server states otherwise: the one that the request
 //! expects, which costs nothing, else that of a HEAD, or of a PROPFIND if HEAD states none. A size
-//! that the server states nowhere else is believed. Once for each file that is open; responses that
-//! state their length cause no further request.
+//! that the server states nowhere else is believed, but not while the server cannot be asked: what
+//! broke the response off, such as a proxy without its server, may break these requests, too. Once
+//! for each file that is open; responses that state their length cause no further request.
 
-use crate::http::call::HttpRequest;
-use crate::http::request;
-use crate::http::request_body::RequestBody;
+use crate::http::call::{HttpRequest, HttpResponse};
+use crate::http::{properties, request, status_error};
 use crate::location::Location;
 use crate::network::Network;
-use bytes::Bytes;
 use hither_core::ResponseMeta;
 use hither_core::error::{Error, ErrorKind, Failure, Result};
-use hither_http::propfind::{self, PropfindLimits};
 use http::{Method, StatusCode, header};
 use std::fmt;
 use tokio::sync::Mutex;
@@ -31,14 +29,14 @@ impl CountedSize {
     /// # Errors
     ///
     /// [`ErrorKind::Changed`] if another size is expected; [`ErrorKind::Protocol`] if the server
-    /// states another one. Of a server that says 0 that is not believed: some do where they do not
-    /// know.
+    /// states another one. A stated size of 0 is ignored: some servers state it where they do not
+    /// know the size. The error of `stated`, if the server cannot be asked.
     pub(crate) async fn check(
         &self,
         name: impl fmt::Display,
         answer: &ResponseMeta,
         expected: Option<u64>,
-        stated: impl Future<Output = Option<u64>>,
+        stated: impl Future<Output = Result<Option<u64>>>,
     ) -> Result<()> {
         let Some(counted) = answer.size.filter(|_| answer.is_size_counted) else { return Ok(()) };
         let ended = format!("{name}: the response ended after {counted} bytes");
@@ -49,7 +47,12 @@ impl CountedSize {
         }
         let mut compared = self.0.lock().await;
         if *compared != Some(counted) {
-            if let Some(stated) = stated.await.filter(|it| *it > 0 && *it != counted) {
+            let unknown = |error: Error| {
+                let what = format!("{ended}, and its size could not be verified");
+                error.context(what).with_failure(Failure::OneServer)
+            };
+            let stated = stated.await.map_err(unknown)?;
+            if let Some(stated) = stated.filter(|it| *it > 0 && *it != counted) {
                 let what = format!("{ended}, but the server states {stated}");
                 let error = Error::new(ErrorKind::Protocol, what);
                 return Err(error.with_failure(Failure::OneServer));
@@ -60,29 +63,53 @@ impl CountedSize {
     }
 }
 
-/// The size of the file at `location` that its server states, if it states one. A server that
-/// cannot be asked states none.
-pub(super) async fn stated(location: &Location, network: &Network) -> Option<u64> {
-    let head = network.call(HttpRequest::new(Method::HEAD, location.clone())).await.ok()?;
-    // A page in place of the file, such as one to log in, tells nothing of it.
-    if head.status == StatusCode::OK && !request::is_html(&head.headers) {
-        let length = head.headers.get(header::CONTENT_LENGTH).and_then(|it| it.to_str().ok());
-        if let Some(length) = length.and_then(|it| it.parse().ok()).filter(|it| *it > 0) {
-            return Some(length);
+/// The result of a request for a size: none if the server does not answer such requests.
+///
+/// # Errors
+///
+/// [`ErrorKind::Unavailable`] and [`ErrorKind::Timeout`], after which it may answer later.
+pub(crate) fn unless_temporary<T>(looked: Result<T>) -> Result<Option<T>> {
+    match looked {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout) => {
+            Err(error)
         }
+        Err(_) => Ok(None),
     }
-    let bounds = PropfindLimits::default();
-    let method = Method::from_bytes(b"PROPFIND").unwrap_or_default();
-    let call = HttpRequest::new(method, location.clone())
-        .with("depth", "0")
-        .with(header::CONTENT_TYPE, propfind::CONTENT_TYPE)
-        .with_content(RequestBody::Bytes(Bytes::from_static(propfind::body().as_bytes())));
-    let reply = network.call(call).await.ok()?;
-    if reply.status != StatusCode::MULTI_STATUS {
-        return None;
+}
+
+/// The size of the file at `location` that its server states, if it states one.
+///
+/// # Errors
+///
+/// As [`unless_temporary`].
+pub(super) async fn stated(location: &Location, network: &Network) -> Result<Option<u64>> {
+    let head = HttpRequest::new(Method::HEAD, location.clone());
+    if let Some(length) = answer(network, head).await?.as_ref().and_then(length) {
+        return Ok(Some(length));
     }
-    let asked = format!("http://{}{}", reply.location.host_and_port(), reply.location.target());
-    let resources = propfind::parse(&reply.body, &asked.parse().ok()?, &bounds).ok()?;
-    let own = resources.into_iter().find(|it| it.path.is_empty() && it.status.is_success())?;
-    own.size.filter(|_| !own.is_collection)
+    let reply = answer(network, properties::request(location.clone(), "0")).await?;
+    let Some(reply) = reply.filter(|it| it.status == StatusCode::MULTI_STATUS) else {
+        return Ok(None);
+    };
+    let resources = properties::resources(&reply).unwrap_or_default();
+    let own = resources.into_iter().find(|it| it.path.is_empty() && it.status.is_success());
+    Ok(own.filter(|it| !it.is_collection).and_then(|it| it.size))
+}
+
+async fn answer(network: &Network, call: HttpRequest) -> Result<Option<HttpResponse>> {
+    let method = call.method.clone();
+    let reply = network.call(call).await.and_then(|reply| {
+        let failed = status_error::is_temporary(reply.status);
+        if failed { Err(status_error::of_response(&reply, method.as_str())) } else { Ok(reply) }
+    });
+    unless_temporary(reply)
+}
+
+/// The length in a response to HEAD. A page in place of the file, such as one to log in, states
+/// none.
+fn length(head: &HttpResponse) -> Option<u64> {
+    let is_file = head.status == StatusCode::OK && !request::is_html(&head.headers);
+    let length = head.headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok();
+    length.filter(|it| is_file && *it > 0)
 }

@@ -56,6 +56,21 @@ async fn a_size_that_is_stated_nowhere_is_believed() {
 }
 
 #[tokio::test]
+async fn a_size_is_not_believed_while_the_server_cannot_be_asked() {
+    let broken = Fault::Status { status: 502, retry_after: None };
+    for fault in [broken, Fault::Close(ResponsePosition::Answer(0))] {
+        let cut = [Fault::Whole, Fault::Chunked(7_000), Fault::Truncate(60_000)];
+        let peer = peer(LARGE, cut.map(|fault| (FaultTrigger::Nth(0), fault)));
+        peer.add_fault(FaultTrigger::From(1), fault);
+        let error = read_with(&source(&peer), &[], 1, None).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert!(error.to_string().contains("ended after 60000 bytes, and its size"), "{error}");
+        let methods = methods(&peer);
+        assert!(methods.iter().skip(1).all(|method| method == "HEAD"), "{methods:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_stated_size_causes_no_request() {
     for faults in [vec![], vec![Fault::Whole], vec![Fault::Chunked(100)], vec![Fault::FirstOnly]] {
         let peer = peer(SMALL, []);
