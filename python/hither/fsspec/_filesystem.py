@@ -8,14 +8,11 @@ import functools
 import hashlib
 import os
 import tempfile
-import threading
-import time
 import uuid
-from collections import OrderedDict
 from datetime import datetime, timezone
 from glob import has_magic
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from fsspec.asyn import AsyncFileSystem
 from fsspec.callbacks import DEFAULT_CALLBACK
@@ -24,20 +21,16 @@ from fsspec.core import get_compression
 from fsspec.implementations.local import make_path_posix
 from fsspec.utils import isfilelike, stringify_path
 
-from hither._client import Client, default_client
-from hither._file import RemoteFile
+from hither._client import Client
 from hither._urls import PREFIXES, SCHEMES, below, is_encoded, split_query, without_prefix
 from hither.exceptions import (
     AlreadyExistsError,
-    ChangedError,
-    CorruptError,
-    HitherError,
     InvalidError,
     NotFoundError,
     UnsupportedError,
 )
 from hither.fsspec._calls import mirror_sync_methods, run_all, sync
-from hither.fsspec._files import CompressedFile, FsspecFile, ObservedStat, UploadFile, has_suffix, is_other_version
+from hither.fsspec._files import CompressedFile, FsspecFile, ObservedStat, UploadFile, has_suffix
 from hither.fsspec._names import decoded, encoded, glob_matcher, has_query, is_pattern, shown
 from hither.fsspec._pairs import (
     LOCAL_END,
@@ -48,27 +41,18 @@ from hither.fsspec._pairs import (
     refuse_itself,
     refuse_outside,
 )
-from hither.fsspec._parquet import PARQUET_MAGIC, PARQUET_SUFFIXES, TAIL_BYTES, ParquetFile
+from hither.fsspec._parquet import PARQUET_SUFFIXES, ParquetFile
+from hither.fsspec._reads import Reads
+from hither.fsspec._versions import STAT_SECONDS, KnownVersions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from hither._core import Entry, FileStat
+    from hither._core import Entry
+    from hither._file import RemoteFile
 
 __all__ = ["HitherFileSystem"]
 
-_MAX_OPEN_FILES = 32
-"""Files that are kept open between reads of ranges."""
-_MAX_OPEN_SECONDS = 60.0
-"""Time after which a file is opened again, which finds its newest version."""
-_STAT_SECONDS = 2.0
-"""Time for which ``info`` of a name is reused: programs request it twice and then open the file."""
-_BATCH_SECONDS = 0.005, 0.025
-"""Longest pause between lists of ranges of a batch: a tenth of a round trip within these limits."""
-_FIRST_READ_BYTES = (1 << 20) + (64 << 10)
-"""First read of a whole file; most files are smaller, and their size need not be requested."""
-_DOWNLOAD_CHUNK_BYTES = 16 << 20
-"""Bytes of a download that are in memory at a time."""
 _FSSPEC_OPTIONS = ("asynchronous", "loop", "batch_size", "use_listings_cache", "listings_expiry_time", "max_paths")
 
 
@@ -116,12 +100,9 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         if client is not None and ours:
             message = f"{', '.join(ours)} cannot be combined with client, which has its own options"
             raise ValueError(message)
-        self._client = Client(**ours) if ours else client
         self._auto_mkdir = auto_mkdir
-        self._lock = threading.Lock()
-        self._open_files: OrderedDict[str, tuple[float, RemoteFile]] = OrderedDict()
-        self._stats: dict[str, tuple[float, Entry | ObservedStat]] = {}
-        self._batches: dict[str, _RangeBatch] = {}
+        self._versions = KnownVersions(Client(**ours) if ours else client)
+        self._reads = Reads(self._versions)
         self._columns_read: dict[int, set[int]] = {}
         self._mkdir_lock: asyncio.Lock | None = None
         mirror_sync_methods(self)
@@ -129,7 +110,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
     @property
     def client(self) -> Client:
         """Client that the files are read with."""
-        return self._client or default_client()
+        return self._versions.client
 
     # --- names ------------------------------------------------------------------------------------
 
@@ -153,70 +134,14 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     async def _info(self, path: str, **_: Any) -> dict[str, Any]:  # noqa: ANN401
         path = self._strip_protocol(path)
-        entry = self._recent_stat(path)
-        if entry is None:
-            entry = await self._stat_parquet(path) if has_suffix(path, PARQUET_SUFFIXES) else None
-            entry = self._remember_stat(path, entry or await self.client.stat_async(path))
-            await self._drop_other_versions({path: entry})
-        return _info_of(path, entry)
-
-    async def _stat_parquet(self, path: str) -> ObservedStat | None:
-        """Return the stat of a Parquet file from its end, which is read next; None for others."""
-        file = self._range_file(path, _STAT_SECONDS)
-        try:
-            found = await file.stat_async()
-            mark = await file.read_at_async(max(0, found.size - 4), 4)
-        except HitherError:
-            return None
-        return ObservedStat(found.size, found.validator) if mark in PARQUET_MAGIC else None
-
-    def _recent_stat(self, path: str) -> Entry | ObservedStat | None:
-        with self._lock:
-            at, entry = self._stats.get(path) or (0.0, None)
-        return entry if time.monotonic() - at < _STAT_SECONDS else None
-
-    def _remember_stat(self, path: str, entry: Entry | ObservedStat) -> Entry | ObservedStat:
-        now = time.monotonic()
-        with self._lock:
-            self._stats = {name: it for name, it in self._stats.items() if now - it[0] < _STAT_SECONDS}
-            self._stats[path] = (now, entry)
-        return entry
-
-    async def _drop_other_versions(self, seen: Mapping[str, Entry | ObservedStat | FileStat]) -> None:
-        """Forget stats and open files of paths whose version is not the one in ``seen``."""
-        for path, entry in seen.items():
-            _, file = self._open_files.get(path) or (0.0, None)
-            known = self._stats.get(path)
-            other = known is not None and is_other_version(known[1], entry)
-            if file is not None and not other:
-                try:
-                    # Once any bytes were read, this sends no request.
-                    other = is_other_version(await file.stat_async(), entry)
-                except (HitherError, ValueError):
-                    other = True
-            if other:
-                with self._lock:
-                    if self._stats.get(path) is known and known is not None and known[1] is not entry:
-                        self._stats.pop(path)
-                    if (self._open_files.get(path) or (0.0, None))[1] is file:
-                        self._open_files.pop(path, None)
-
-    def _forget(self, path: str) -> None:
-        """Forget stats and open files of ``path`` and everything below it."""
-        path = split_query(path)[0] + "/"
-        with self._lock:
-            for known in (self._stats, self._open_files):
-                for name in [name for name in known if f"{split_query(name)[0]}/".startswith(path)]:
-                    known.pop(name)
+        return _info_of(path, await self._versions.stat(path))
 
     def invalidate_cache(self, path: str | None = None) -> None:
         """Forget what is cached of a path and everything below it; of all paths by default."""
         if path is not None:
-            self._forget(self._strip_protocol(path))
-            return
-        with self._lock:
-            self._stats.clear()
-            self._open_files.clear()
+            self._versions.forget(self._strip_protocol(path))
+        else:
+            self._versions.forget_all()
 
     async def _isdir(self, path: str) -> bool:
         try:
@@ -249,7 +174,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
             return [found] if detail else [path]
         names = (split_query(entry.url)[0].rstrip("/").rsplit("/", 1)[-1] for entry in entries)
         found_by_name = {below(path, name): entry for name, entry in zip(names, entries, strict=True)}
-        await self._drop_other_versions(found_by_name)
+        await self._versions.drop_others(found_by_name)
         listed = [_info_of(name, entry) for name, entry in found_by_name.items()]
         return listed if detail else [each["name"] for each in listed]
 
@@ -339,32 +264,11 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     # --- reading ----------------------------------------------------------------------------------
 
-    def _range_file(self, path: str, seconds: float = _MAX_OPEN_SECONDS) -> RemoteFile:
-        """Return the file that ranges of ``path`` are read from, opened at most ``seconds`` ago.
-
-        Its reads are not predicted, because programs that read ranges name all that they need; the
-        ends are prefetched for formats with a directory there.
-        """
-        now = time.monotonic()
-        with self._lock:
-            at, file = self._open_files.pop(path, (0.0, None))
-            if file is None or now - at > seconds:
-                has_directory = has_suffix(path, (*PARQUET_SUFFIXES, ".root"))
-                at, file = now, RemoteFile(path, client=self.client, tree_cache=False, open_ahead=has_directory)
-                if has_suffix(path, PARQUET_SUFFIXES):
-                    file.prefetch_ends(TAIL_BYTES)
-                elif has_suffix(path, (".root",)):
-                    file.prefetch_ends()
-            self._open_files[path] = (at, file)
-            while len(self._open_files) > _MAX_OPEN_FILES:
-                self._open_files.popitem(last=False)
-        return file
-
     async def _cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:  # noqa: ANN401
         path = self._strip_protocol(path)
         if start is None and end is None:
-            return await self._whole(path)
-        (found,) = await self._read(path, [(start, end)])
+            return await self._reads.whole(path)
+        (found,) = await self._reads.ranges(path, [(start, end)])
         return found
 
     async def _cat_ranges(
@@ -384,7 +288,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         for at, path in enumerate(paths):
             indices.setdefault(self._strip_protocol(path), []).append(at)
         limits = list(zip(_one_per_range(starts, len(paths)), _one_per_range(ends, len(paths)), strict=True))
-        reads = (self._read(path, [limits[at] for at in of_path]) for path, of_path in indices.items())
+        reads = (self._reads.ranges(path, [limits[at] for at in of_path]) for path, of_path in indices.items())
         found: list[Any] = [None] * len(paths)
         for of_path, read in zip(indices.values(), await asyncio.gather(*reads, return_exceptions=True), strict=True):
             if isinstance(read, BaseException) and (on_error == "raise" or not isinstance(read, Exception)):
@@ -392,78 +296,6 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
             for nth, at in enumerate(of_path):
                 found[at] = read if isinstance(read, Exception) else read[nth]
         return found
-
-    async def _read(self, path: str, limits: list[tuple[int | None, int | None]]) -> list[bytes]:
-        """Return ranges of a file. A file that has changed is opened again, once."""
-        try:
-            return await self._read_once(path, limits)
-        except (ChangedError, NotFoundError):
-            self._forget(path)
-        return await self._read_once(path, limits)
-
-    async def _read_once(self, path: str, limits: list[tuple[int | None, int | None]]) -> list[bytes]:
-        """Return ranges with the meaning of slices, negative or beyond the end, too."""
-        file = self._range_file(path)
-        known = [
-            (start or 0, max(start or 0, end))
-            for start, end in limits
-            if (start or 0) >= 0 and end is not None and end >= 0
-        ]
-        if len(known) == len(limits) == 1:
-            return [await file.read_at_async(known[0][0], known[0][1] - known[0][0])]
-        if len(known) == len(limits):
-            turn = await self._join_batch(path, file, known)
-            try:
-                async with turn:
-                    return [bytes(view) for view in await file.read_ranges_async(known)]
-            except CorruptError:
-                # A range ends beyond the end of the file, whose size was not known.
-                pass
-        size = (await file.stat_async()).size
-        cut = [slice(start, end).indices(size)[:2] for start, end in limits]
-        views = await file.read_ranges_async([(start, max(start, stop)) for start, stop in cut])
-        return [bytes(view) for view in views]
-
-    async def _join_batch(self, path: str, file: RemoteFile, ranges: list[tuple[int, int]]) -> asyncio.Lock:
-        """Collect lists of ranges of a file that are requested together, and hint them in one call.
-
-        uproot divides its ranges into lists of a thousand and requests them one right after the
-        other. The lists are read in turn, under the returned lock: reading the last one first would
-        request ranges twice that are in flight.
-        """
-        batch = self._batches.get(path)
-        if batch is not None:
-            batch.ranges += ranges
-            batch.count += 1
-            await batch.hinted.wait()
-            return batch.turn
-        batch = self._batches[path] = _RangeBatch(list(ranges))
-        shortest, longest = _BATCH_SECONDS
-        pause = min(max(shortest, self.client.report.rtt_seconds / 10), longest)
-        try:
-            seen = 0
-            while seen < batch.count:
-                seen = batch.count
-                await asyncio.sleep(pause)
-            if batch.count > 1:
-                file.hint(sorted(batch.ranges))
-        finally:
-            del self._batches[path]
-            batch.hinted.set()
-        return batch.turn
-
-    async def _whole(self, path: str) -> bytes:
-        with RemoteFile(path, client=self.client, tree_cache=False, open_ahead=False) as file:
-            head = await file.read_at_async(0, _FIRST_READ_BYTES)
-            if len(head) < _FIRST_READ_BYTES and path not in self._open_files and path not in self._stats:
-                # No other version is cached, and the size need not be requested.
-                return head
-            found = await file.stat_async()
-            await self._drop_other_versions({path: found})
-            rest = max(0, found.size - _FIRST_READ_BYTES)
-            content = head + await file.read_at_async(_FIRST_READ_BYTES, rest) if rest else head
-            _check_whole(path, len(content), found.size)
-            return content
 
     def _open(
         self,
@@ -476,9 +308,9 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
     ) -> RemoteFile | UploadFile:
         path = self._strip_protocol(path)
         if mode == "rb":
-            known = self._recent_stat(path)
+            known = self._versions.recent(path)
             if has_suffix(path, PARQUET_SUFFIXES):
-                return ParquetFile(self, path, known, self._range_file(path, _STAT_SECONDS), self._columns_read)
+                return ParquetFile(self, path, known, self._versions.open_file(path, STAT_SECONDS), self._columns_read)
             return FsspecFile(self, path, known)
         if mode not in ("wb", "xb"):
             message = f"mode {mode!r} is not supported, expected 'rb', or 'wb' or 'xb' to write a whole file"
@@ -616,8 +448,9 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         with contextlib.suppress(OSError):
             # A server may refuse this and send the file.
             info = await self._info(rpath)
+        listed = info["size"] if info is not None else None
         if isfilelike(lpath):
-            await self._download(rpath, lpath, info, callback)
+            await self._reads.download(rpath, lpath, listed, callback)
             return
         if info is not None and info["type"] == "directory":
             await asyncio.to_thread(os.makedirs, lpath, exist_ok=True)
@@ -627,34 +460,12 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         partial = os.path.join(os.path.dirname(lpath), f".hither-{uuid.uuid4().hex[:16]}.part")  # noqa: PTH118, PTH120
         try:
             with open(partial, "xb") as target:  # noqa: ASYNC230, PTH123
-                await self._download(rpath, target, info, callback)
+                await self._reads.download(rpath, target, listed, callback)
             await asyncio.to_thread(os.replace, partial, lpath)
         except BaseException:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(partial)  # noqa: PTH108
             raise
-
-    async def _download(self, path: str, target: IO[bytes], info: dict[str, Any] | None, callback: Any) -> None:  # noqa: ANN401
-        with RemoteFile(path, client=self.client, tree_cache=False, open_ahead=False) as file:
-            stat = await file.stat_async()
-            await self._drop_other_versions({path: stat})
-            if info is not None and info["size"] not in (None, stat.size):
-                # The file may have been replaced since, or the server sent a page instead of it.
-                stated = (await self._info(path))["size"]
-                if stated not in (None, stat.size):
-                    message = (
-                        f"{shown(path)}: {stat.size} bytes would be sent, but the server states {stated} elsewhere"
-                    )
-                    raise CorruptError(message)
-            callback.set_size(stat.size)
-            for start in range(0, stat.size, _DOWNLOAD_CHUNK_BYTES):
-                found = await file.read_at_async(start, _DOWNLOAD_CHUNK_BYTES)
-                _check_whole(path, start + len(found), min(start + _DOWNLOAD_CHUNK_BYTES, stat.size))
-                written = await asyncio.to_thread(target.write, found)
-                if written is not None and written != len(found):
-                    message = f"only {written} of {len(found)} bytes of {shown(path)} were written to {target!r}"
-                    raise OSError(message)
-                callback.relative_update(len(found))
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -686,7 +497,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     async def _write(self, path: str, content: bytes | Path, *, overwrite: bool) -> None:
         await self._with_parent(path, lambda: self.client.put_async(path, content, overwrite=overwrite))
-        self._forget(path)
+        self._versions.forget(path)
 
     async def _with_parent(self, path: str, make: Callable[[], Any]) -> None:
         """Call ``make``; if the parent of ``path`` is missing, make it and call again."""
@@ -706,7 +517,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
             if not create_parents or self._parent(path) == path:
                 raise
             await self._makedirs(path)
-        self._forget(path)
+        self._versions.forget(path)
 
     async def _makedirs(self, path: str, exist_ok: bool = False) -> None:  # noqa: FBT001, FBT002
         # Of several requests that make the same directory, servers accept one.
@@ -725,12 +536,12 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
                 raise
             await self._make_all(self._parent(path), exist_ok=True)
             await self._make_all(path, exist_ok=exist_ok)
-        self._forget(path)
+        self._versions.forget(path)
 
     async def _rm_file(self, path: str, **_: Any) -> None:  # noqa: ANN401
         path = self._strip_protocol(path)
         await self.client.remove_async(path)
-        self._forget(path)
+        self._versions.forget(path)
 
     def rmdir(self, path: str) -> None:
         """Remove an empty directory."""
@@ -751,7 +562,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         # A server removes a directory and its contents in one request.
         for each in await self._expand_path(path):
             await self.client.remove_async(each, recursive=recursive)
-            self._forget(each)
+            self._versions.forget(each)
 
     async def _cp_file(self, path1: str, path2: str, **_: Any) -> None:  # noqa: ANN401
         path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
@@ -768,8 +579,8 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
         refuse_itself(path1, path2)
         await self._with_parent(path2, lambda: self.client.rename_async(path1, path2, overwrite=True))
-        self._forget(path1)
-        self._forget(path2)
+        self._versions.forget(path1)
+        self._versions.forget(path2)
 
     def modified(self, path: str) -> datetime:
         """Return the time of the last change of a file, according to its server.
@@ -787,11 +598,11 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         return datetime.fromtimestamp(seconds, tz=timezone.utc)
 
     async def _modified(self, path: str) -> float | None:
-        entry = self._recent_stat(path)
+        entry = self._versions.recent(path)
         if entry is None or entry.modified is None:
             # The stat that was learned while reading a Parquet file lacks the time.
-            entry = self._remember_stat(path, await self.client.stat_async(path))
-            await self._drop_other_versions({path: entry})
+            entry = self._versions.remember(path, await self.client.stat_async(path))
+            await self._versions.drop_others({path: entry})
         return entry.modified
 
     def created(self, path: str) -> datetime:
@@ -862,26 +673,9 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         sync(self.loop, self._mv_file, path1, path2)
 
 
-class _RangeBatch:
-    """Lists of ranges of one file that were requested together."""
-
-    def __init__(self, ranges: list[tuple[int, int]]) -> None:
-        """Start with the first list."""
-        self.ranges = ranges
-        self.count = 1
-        self.hinted = asyncio.Event()
-        self.turn = asyncio.Lock()
-
-
 def _raise_unless_missing(error: OSError) -> None:
     if not isinstance(error, NotFoundError):
         raise error
-
-
-def _check_whole(path: str, found: int, expected: int) -> None:
-    if found != expected:
-        message = f"{shown(path)} has changed while it was read: {found} bytes of {expected} came; read it again"
-        raise ChangedError(message)
 
 
 def _info_of(path: str, entry: Entry | ObservedStat) -> dict[str, Any]:

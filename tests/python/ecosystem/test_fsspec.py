@@ -24,6 +24,7 @@ import hither  # noqa: E402
 import hither.fsspec  # noqa: E402
 from bench.harness.paths import HITHER  # noqa: E402
 from hither.fsspec import HitherFileSystem  # noqa: E402
+from hither.fsspec._reads import Reads  # noqa: E402
 
 
 @pytest.fixture
@@ -179,7 +180,7 @@ def test_a_file_that_changed_is_read_anew(site, fs, content):
 
 
 def test_a_version_that_was_seen_to_be_gone_is_not_read(site, fs, monkeypatch):
-    monkeypatch.setattr("hither.fsspec._filesystem._STAT_SECONDS", 0.0)
+    monkeypatch.setattr("hither.fsspec._versions.STAT_SECONDS", 0.0)
     url = site.put("f", b"one")
     for content, see in ((b"another", fs.info), (b"and again", fs.cat_file)):
         assert fs.cat_file(url, 0, 3) == fs.cat_file(url)[:3]
@@ -738,13 +739,13 @@ def test_a_move_or_copy_onto_itself_sends_nothing(fs, locked):
 
 def test_downloads_to_one_path_share_no_partial_file(site, fs, content, tmp_path, monkeypatch):
     partial = []
-    download = HitherFileSystem._download
+    download = Reads.download
 
-    async def note(fs, path, target, *others):
+    async def note(reads, path, target, *others):
         partial.append(target.name)
-        await download(fs, path, target, *others)
+        await download(reads, path, target, *others)
 
-    monkeypatch.setattr(HitherFileSystem, "_download", note)
+    monkeypatch.setattr(Reads, "download", note)
     for name in ("one", "two"):
         fs.get_file(site.put(name, content), str(tmp_path / "f"))
     assert len(set(partial)) == 2
