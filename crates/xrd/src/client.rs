@@ -47,25 +47,26 @@
 //! ```
 //!
 //! **Round trips.** With [`Pipelining::Full`] everything that is requested before the first write
-//! is sent right behind the TCP handshake: handshake, protocol, login, authentication, open, and
-//! reads on the handle that the file will get. So the first byte of data comes after two round
-//! trips, or three with TLS. That takes a [`ServerProfile`] learned in an earlier session; without
-//! one, [`Pipelining::Login`] costs one round trip more. `session/open_files.rs` and
-//! `session/login.rs` describe how wrong predictions are detected and corrected. The driver does
-//! not notice the former. The latter is [`SessionError::Mispredicted`]: connect again, with
-//! [`Pipelining::Steps`] and the profile that was learned.
+//! is sent directly after the TCP handshake: handshake, protocol, login, authentication, open, and
+//! reads on the predicted handle of the file. So the first byte of data arrives after two round
+//! trips, or three with TLS. This requires a [`ServerProfile`] learned in an earlier session;
+//! without one, [`Pipelining::Login`] costs one more round trip. `session/open_files.rs` describes
+//! how the session detects and corrects a wrong handle; the driver does not notice it.
+//! `session/login.rs` describes how it detects a wrong authentication, which is
+//! [`SessionError::Mispredicted`]: connect again, with [`Pipelining::Steps`] and the profile that
+//! was learned.
 //!
 //! **Data** is delivered as it arrives, as slices of the input, in the server's order, and each
 //! byte once. The ranges of a vector read are distributed over requests within the server's limits,
-//! all of them sent at once; ranges that did not come are named at the end. [`Session::read_pages`]
-//! delivers only pages whose checksums are right.
+//! all of them sent at once; ranges that did not arrive are reported at the end.
+//! [`Session::read_pages`] delivers only pages whose checksums match.
 //!
-//! **Memory** is bounded by the requests that were made and by the input pieces: short responses
-//! are buffered up to 2 MiB each, control messages up to 64 KiB.
+//! **Memory** is bounded by the requests in flight and by the size of the input pieces: short
+//! responses are buffered up to 2 MiB each, control messages up to 64 KiB.
 //!
-//! **Errors** are of two kinds: [`SessionEvent::Failed`] ends one request and the session goes on;
-//! a [`SessionError`] ends the session with everything in flight. [`Session::missing`] names the
-//! ranges of a read that still have to be fetched.
+//! **Errors** are of two kinds: [`SessionEvent::Failed`] ends one request and the session
+//! continues; a [`SessionError`] ends the session with everything in flight. [`Session::missing`]
+//! returns the ranges of a read that still have to be fetched.
 
 mod credential;
 mod event;

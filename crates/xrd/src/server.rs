@@ -2,7 +2,7 @@
 //!
 //! [`Connection`] answers the handshake, decodes requests, and enforces the order of a login. Its
 //! owner answers requests, in any order and in any form of the protocol: whole or in parts, later
-//! than promised, with a redirect, a wait or an error ([`Response`]). It knows no files.
+//! than announced, with a redirect, a wait or an error ([`Response`]). It has no access to files.
 //!
 //! ```
 //! use hither_xrd::server::{Connection, IncomingRequest};
@@ -23,8 +23,8 @@
 //! assert_eq!(serve(&mut connection, HANDSHAKE.to_vec().into()).len(), 16);
 //! ```
 //!
-//! **Memory**: one request at a time is buffered, up to [`Connection::max_payload_bytes`], and no
-//! more than has arrived.
+//! **Memory**: one request at a time is buffered, up to [`Connection::max_payload_bytes`], and only
+//! the bytes that have arrived.
 
 mod connection;
 mod response;

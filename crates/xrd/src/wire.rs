@@ -16,9 +16,8 @@
 //! any order. A response may come in several frames ([`status_code::OKSOFAR`]), with frames of
 //! other streams between them.
 //!
-//! Decoding is bounded by the bytes that were passed in: nothing is allocated for a length that is
-//! only stated. The caller that collects those bytes limits them ([`crate::client`],
-//! [`crate::server`]).
+//! Decoding allocates at most the bytes that were passed in, never a length that is only stated.
+//! The caller that collects those bytes limits them ([`crate::client`], [`crate::server`]).
 //!
 //! Sources: `XProtocol.hh` of xrootd, which grants free implementation of the protocol, and
 //! xrootd's server for points that it leaves open (`XrdXrootdXeq.cc`, `XrdXrootdXeqPgrw.cc`,

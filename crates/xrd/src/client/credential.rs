@@ -71,7 +71,8 @@ impl Credential {
         out.freeze()
     }
 
-    /// The reason why it cannot be used with a server that offers this; `None` if it can.
+    /// Returns the reason why it cannot be used with a server that offers this method; `None` if it
+    /// can.
     pub(crate) fn obstacle(
         &self,
         offered: Option<&SecurityMethod>,

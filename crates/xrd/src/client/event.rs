@@ -26,14 +26,15 @@ pub struct File(pub(crate) u64);
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SessionEvent {
-    /// The login is complete. Requests need not wait for it: each is sent as soon as possible.
+    /// The login is complete. Requests do not have to wait for it: each is sent as soon as
+    /// possible.
     Ready,
     /// The next byte from the server is TLS, and so must be the next one to it. Do the TLS
     /// handshake, beginning with the bytes left in the piece that was passed to
     /// [`receive`](crate::client::Session::receive), and call
     /// [`tls_started`](crate::client::Session::tls_started).
     StartTls,
-    /// Bytes of a file. They are right; whatever happens later, they need not be requested again.
+    /// Bytes of a file. They are final: they need not be requested again after a later error.
     Data {
         /// The read.
         request_id: RequestId,
@@ -66,26 +67,27 @@ pub enum SessionEvent {
         /// Of a read: the ranges that were not delivered, ascending within the request.
         missing: Vec<Range<u64>>,
     },
-    /// A redirect to another server. Of an open: together with the reads on the file, which fail.
+    /// A redirect to another server. For an open it also covers the reads on the file, which fail.
     Redirect {
-        /// The request to repeat there. [`RequestId::SETUP`]: everything, and this session is over.
+        /// The request to repeat there. [`RequestId::SETUP`] means all requests, and ends this
+        /// session.
         request_id: RequestId,
         /// The target.
         redirect: Redirect,
         /// Of a read: the ranges that were not delivered.
         missing: Vec<Range<u64>>,
     },
-    /// Repeat the request after a while, by [`resume`](crate::client::Session::resume). The server
-    /// may be staging the file from tape, or be overloaded.
+    /// Repeat the request after a while, with [`resume`](crate::client::Session::resume). The
+    /// server may be staging the file from tape, or be overloaded.
     Wait {
         /// The request.
         request_id: RequestId,
-        /// The time to wait first.
+        /// The time to wait before the request is repeated.
         seconds: u32,
         /// The server's reason.
         message: String,
     },
-    /// The response will come by itself within this time. Just wait longer than usual.
+    /// The server announced a later response within this time. Wait longer than usual.
     Later {
         /// The request.
         request_id: RequestId,
@@ -100,7 +102,7 @@ pub enum SessionEvent {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Completion {
-    /// Nothing but success.
+    /// Success without data.
     Nothing,
     /// The file is open.
     Opened {
@@ -126,7 +128,7 @@ pub enum Completion {
     Text(Bytes),
 }
 
-/// Reason why a request failed. The session goes on.
+/// Reason why a request failed. The session continues.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
@@ -161,7 +163,7 @@ pub enum SessionError {
         /// The status of the response.
         status: u16,
     },
-    /// The server differs from its profile, so that something sent ahead was wrong. Connect again
+    /// The server differs from its profile, so that a message sent ahead was wrong. Connect again
     /// with [`Session::profile`](crate::client::Session::profile) and
     /// [`Pipelining::Steps`](crate::client::Pipelining::Steps).
     #[error("the server differs from its last session: {seen}")]
@@ -179,7 +181,7 @@ pub enum SessionError {
         /// The server's message.
         message: String,
     },
-    /// The server accepted none of the credentials, or there is none for its methods.
+    /// The server accepted none of the credentials, or no credential fits its methods.
     #[error("the server requires authentication by {wanted}: {advice}")]
     Unauthenticated {
         /// The methods that the server offers, in its order.

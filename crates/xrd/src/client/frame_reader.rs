@@ -1,5 +1,5 @@
 //! Splits the bytes of a connection into responses as they arrive. Data is passed on in the pieces
-//! in which it comes; only short messages are buffered, up to [`MAX_CONTROL_BYTES`].
+//! in which it arrives; only short messages are buffered, up to [`MAX_CONTROL_BYTES`].
 
 use crate::wire::{
     Attention, HANDSHAKE_RESPONSE_BYTES, HandshakeResponse, RESPONSE_HEAD_BYTES, ResponseHead,
@@ -28,7 +28,8 @@ pub(super) enum Piece {
     Data(Bytes),
     /// The payload is complete.
     End,
-    /// A response without data: error, redirect, wait, "wait for it", next step of authentication.
+    /// A response without data: error, redirect, wait, announcement of a later response, next step
+    /// of authentication.
     Control {
         /// Its stream.
         stream: StreamId,
@@ -74,7 +75,7 @@ impl Frames {
         Self { state: State::Greeting, gathered: BytesMut::new() }
     }
 
-    /// Takes the next piece off the front of `bytes`; `None` when they are used up.
+    /// Takes the next piece off the front of `bytes`; returns `None` when they are used up.
     pub(super) fn next(&mut self, bytes: &mut Bytes) -> Result<Option<Piece>, WireError> {
         loop {
             let piece = match self.state {
@@ -110,8 +111,8 @@ impl Frames {
         }
     }
 
-    /// Continues buffering a short message. `None` when more bytes are needed; `Some(None)` when
-    /// there is no event.
+    /// Continues buffering a short message. Returns `None` when more bytes are needed, `Some(None)`
+    /// when the message produces no piece.
     fn gather(
         &mut self,
         state: State,

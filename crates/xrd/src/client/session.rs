@@ -1,16 +1,16 @@
 //! One connection, from the handshake to its end.
 //!
-//! A request to the session becomes *parts*: requests on the wire, of which a long read or a vector
-//! takes several. A part is held until it can be sent (the login is complete or sent ahead, its
-//! file is open or its handle is predicted, a stream id is free). Then it waits for its response,
-//! and may have to be sent again: when the server says to wait, or when the prediction was wrong. A
+//! A request to the session becomes *parts*: requests on the wire; a long read or a vector read has
+//! several. A part is held until it can be sent (the login is complete or sent ahead, its file is
+//! open or its handle is predicted, a stream id is free). Then it is in flight until its last
+//! response. It is sent again after a wait that the server requests, or after a wrong prediction. A
 //! request is over when all its parts are.
 //!
 //! ```text
-//! held ──sent──> under way ──last answer──> over
+//! held ──sent──> in flight ──last response──> over
 //!  ^ ^               │ │
-//!  │ ╰──guess wrong──╯ ╰──"wait"──> waiting ──resume()──╮
-//!  ╰────────────────────────────────────────────────────╯
+//!  │ ╰─misprediction─╯ ╰──wait──> waiting ──resume()──╮
+//!  ╰──────────────────────────────────────────────────╯
 //! ```
 
 mod handle_prediction;
@@ -51,12 +51,12 @@ enum Role {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PartState {
-    /// It will be sent.
+    /// Not sent yet, or to be sent again.
     Held,
-    /// Its response will come on this stream. If it was `guessed`, the file was not known to be
-    /// open.
+    /// In flight: its response will arrive on this stream. If it was `guessed`, it was sent on a
+    /// predicted handle.
     Sent { stream: StreamId, guessed: bool },
-    /// The server said to wait.
+    /// The server requested a wait.
     Waiting,
 }
 
@@ -74,12 +74,12 @@ struct Part {
 struct Exchange {
     /// The parts that are not over. Empty only at the end.
     parts: Vec<SubrequestId>,
-    /// Of parts that are over: missing ranges, and damaged pages.
+    /// Missing ranges, and damaged pages, of parts that are over.
     missing: Vec<Range<u64>>,
     damaged: Vec<Range<u64>>,
     /// The first failure of a part.
     failure: Option<RequestError>,
-    /// A wait was reported to the driver.
+    /// The wait was reported to the driver.
     waiting: bool,
 }
 
@@ -88,7 +88,7 @@ struct Exchange {
 pub struct Session {
     setup: SessionConfig,
     login: Login,
-    /// Bytes from the server are TLS: nothing is accepted before [`Session::tls_started`].
+    /// The next bytes from the server are TLS: nothing is accepted before [`Session::tls_started`].
     at_tls: bool,
     in_tls: bool,
     /// Requests may be sent.
@@ -110,11 +110,11 @@ pub struct Session {
     opened_before: bool,
     /// The handles in use.
     numbers: HandlePredictor,
-    /// Something is held because no stream id was free.
+    /// Parts are held because no stream id was free.
     starved: bool,
     /// See [`Session::progress`].
     progress: u64,
-    /// Bytes that responses to cancelled requests may still bring.
+    /// Data bytes that may still arrive for cancelled requests.
     unwanted_bytes: u64,
 }
 
@@ -156,14 +156,14 @@ impl Session {
         &mut self.out
     }
 
-    /// Takes the next event off the front of `bytes`; `None` when they are used up.
+    /// Takes the next event off the front of `bytes`; returns `None` when they are used up.
     ///
-    /// Call it until it returns `None`, then with the next bytes; and once with no bytes after
-    /// submitting requests, because some events are known at once.
+    /// Call it until it returns `None`, then with the next bytes. After submitting requests call it
+    /// once without bytes, because some events are known immediately.
     ///
     /// # Errors
-    /// The session is over: requests without a final event will not get one. Delivered data is
-    /// right.
+    /// The session is over: requests without a final event will not get one. Data that was
+    /// delivered remains valid.
     pub fn receive(&mut self, bytes: &mut Bytes) -> Result<Option<SessionEvent>, SessionError> {
         loop {
             if let Some(event) = self.events.pop_front() {
@@ -196,9 +196,9 @@ impl Session {
         }
     }
 
-    /// Returns true if the TLS handshake goes out right after the first
-    /// [`outgoing`](Self::outgoing) bytes. Bytes that come before [`SessionEvent::StartTls`] are
-    /// unencrypted all the same and go to [`receive`](Self::receive).
+    /// Returns true if the TLS handshake starts right after the first [`outgoing`](Self::outgoing)
+    /// bytes are written. Bytes that arrive before [`SessionEvent::StartTls`] are still unencrypted
+    /// and go to [`receive`](Self::receive).
     #[must_use]
     pub fn greets_at_once(&self) -> bool {
         self.setup.tls == crate::client::TlsMode::RequiredAtOnce && !self.in_tls
@@ -210,7 +210,7 @@ impl Session {
         self.end_of_connection()
     }
 
-    /// Repeats a request that the server said to wait with ([`SessionEvent::Wait`]).
+    /// Repeats a request after the wait that the server requested ([`SessionEvent::Wait`]).
     pub fn resume(&mut self, request_id: RequestId) {
         if request_id == RequestId::SETUP {
             self.resume_login();
@@ -230,7 +230,8 @@ impl Session {
         self.send_held();
     }
 
-    /// Cancels a request. Its late responses are dropped; a file that comes to be open is closed.
+    /// Cancels a request. Its late responses are dropped; a file whose open succeeds later is
+    /// closed.
     pub fn cancel(&mut self, request_id: RequestId) {
         let Some(exchange) = self.exchanges.remove(&request_id) else { return };
         for id in exchange.parts {
@@ -238,8 +239,8 @@ impl Session {
         }
     }
 
-    /// The ranges of a read in flight that were not delivered: to request from another server when
-    /// this one is gone.
+    /// The ranges of a read in flight that were not delivered: to request from another server if
+    /// this one fails.
     #[must_use]
     pub fn missing(&self, request_id: RequestId) -> Vec<Range<u64>> {
         let Some(exchange) = self.exchanges.get(&request_id) else { return Vec::new() };
@@ -250,8 +251,9 @@ impl Session {
         missing
     }
 
-    /// The profile learned of the server, to be remembered: complete after [`SessionEvent::Ready`],
-    /// except for the limits of vectors and the first handle, which come later.
+    /// The profile learned of the server, to be remembered. It is complete after
+    /// [`SessionEvent::Ready`], except for the limits of vector reads and the handles, which are
+    /// learned later.
     #[must_use]
     pub fn profile(&self) -> &ServerProfile {
         &self.setup.profile
@@ -269,23 +271,23 @@ impl Session {
         self.exchanges.len()
     }
 
-    /// Number of requests on the wire whose last response has not come, including cancelled ones
+    /// Number of requests on the wire whose last response has not arrived, including cancelled ones
     /// and steps of the login.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.streams.in_use()
     }
 
-    /// Number of cancelled requests whose last response has not come.
+    /// Number of cancelled requests whose last response has not arrived.
     #[must_use]
     pub fn abandoned(&self) -> usize {
         self.streams.abandoned()
     }
 
-    /// A number that grows with every byte of a response that its request can use, and with the end
-    /// of every response. Frames without data, messages and announcements of a response do not
-    /// count, however many a server sends; responses to cancelled requests do as far as they are
-    /// those.
+    /// Measure of progress. It grows with every byte of a response that its request can use, with
+    /// the bytes expected for cancelled requests, and with the end of every response. Frames
+    /// without data, messages and announcements of a later response do not count, whatever their
+    /// number.
     #[must_use]
     pub fn progress(&self) -> u64 {
         self.progress
@@ -297,14 +299,15 @@ impl Session {
         self.setup.profile.vector_limits.unwrap_or_default().clamped()
     }
 
-    /// Drops the receiver of the response to a part, which may still come on this stream.
+    /// Removes the receiver of the response to a part. The response may still arrive on this
+    /// stream.
     fn abandon(&mut self, id: SubrequestId, stream: StreamId) {
         let expected = self.parts.get(&id).map_or(0, |part| part.job.expected_bytes());
         self.unwanted_bytes = self.unwanted_bytes.saturating_add(expected);
         self.streams.abandon(stream);
     }
 
-    /// A new number.
+    /// Allocates a number.
     fn number(&mut self) -> u64 {
         self.last_number += 1;
         self.last_number

@@ -9,9 +9,9 @@ pub enum TlsMode {
     /// Never (`root://`). A server that requires TLS rejects the session, and the error says so.
     #[default]
     Never,
-    /// If the server requires it. Nothing is sent ahead then: a server that knows of the client's
-    /// ability may change to TLS after the login, and would take everything sent ahead for a broken
-    /// TLS handshake.
+    /// If the server requires it. Nothing is sent ahead then: a server that knows that the client
+    /// supports TLS may change to TLS after the login, and would read everything sent ahead as a
+    /// broken TLS handshake.
     IfWanted,
     /// Always (`roots://`). The TLS handshake begins when the server has said that it is ready.
     Required,
@@ -20,18 +20,19 @@ pub enum TlsMode {
     RequiredAtOnce,
 }
 
-/// The amount that is sent before the server's response to earlier steps is known.
+/// The messages that are sent before the server's responses to earlier steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Pipelining {
-    /// Nothing: handshake and protocol, login, authentication and requests each wait for the
-    /// response before.
+    /// None: handshake and protocol, login, authentication and requests each wait for the response
+    /// before.
     #[default]
     Steps,
-    /// Handshake, protocol and login go together, and the rest waits. Every server accepts that.
+    /// Handshake, protocol and login are sent together, and the rest waits. Every server accepts
+    /// that.
     Login,
-    /// Everything: handshake, protocol, login, the authentication that the profile predicts, and
-    /// requests. Requests on a file use the predicted handle. A server that requires another
-    /// authentication closes the connection
+    /// All: handshake, protocol, login, the authentication that the profile predicts, and requests.
+    /// Requests on a file use the predicted handle. A server that requires another authentication
+    /// closes the connection
     /// ([`SessionError::Mispredicted`](crate::client::SessionError::Mispredicted)).
     Full,
 }
@@ -44,13 +45,13 @@ pub struct SessionConfig {
     pub user: String,
     /// The id of this process, for the server's log.
     pub process: u32,
-    /// Parameters of the login, as `a=b&c=d`; those that a redirect appends go here.
+    /// Parameters of the login, as `a=b&c=d`, including those that a redirect appends.
     pub words: String,
     /// The credentials for authentication.
     pub credentials: Vec<Credential>,
     /// The use of TLS.
     pub tls: TlsMode,
-    /// The amount that is sent ahead; [`ServerProfile::pipelining`] recommends one.
+    /// The messages that are sent ahead; [`ServerProfile::pipelining`] recommends a value.
     pub pipelining: Pipelining,
     /// The profile of the server.
     pub profile: ServerProfile,
@@ -78,7 +79,7 @@ impl SessionConfig {
 #[non_exhaustive]
 pub struct ServerProfile {
     /// A login succeeded, so that the other fields are known. Without it
-    /// [`pipelining`](Self::pipelining) is careful.
+    /// [`pipelining`](Self::pipelining) recommends [`Pipelining::Login`].
     pub proven: bool,
     /// The server's version of the protocol, such as 0x511; 0 if unknown.
     pub version: u32,
@@ -121,7 +122,7 @@ impl HandleNumbering {
 }
 
 impl ServerProfile {
-    /// The amount that may be sent ahead to this server.
+    /// The messages that may be sent ahead to this server.
     #[must_use]
     pub fn pipelining(&self) -> Pipelining {
         if self.proven { Pipelining::Full } else { Pipelining::Login }

@@ -1,10 +1,10 @@
-//! The stream ids in use. An id is free again when its last response has come, even if the request
-//! was cancelled: a late response must not be taken for that of another request.
+//! The stream ids in use. An id is free again when its last response has arrived, even if the
+//! request was cancelled: a late response must not be taken for the response to another request.
 
 use crate::wire::StreamId;
 use std::collections::{HashMap, VecDeque};
 
-/// Freed ids are reused only when this many are free, or there are no others: late reuse makes
+/// Freed ids are reused only when this many are free, or all others are in use: late reuse makes
 /// recordings easier to read.
 const RESTING: usize = 64;
 
@@ -15,11 +15,11 @@ pub(super) struct SubrequestId(pub(super) u64);
 /// The stream ids of a connection.
 #[derive(Debug, Default)]
 pub(super) struct StreamIds {
-    /// The receiver of the response: `None` if the request was cancelled.
+    /// The receiver of the response; `None` if the request was cancelled.
     used: HashMap<StreamId, Option<SubrequestId>>,
-    /// Ids that were used before, the longest free first.
+    /// Freed ids, the longest free first.
     free: VecDeque<StreamId>,
-    /// The highest id used so far. 0 belongs to the server.
+    /// The highest id used so far. 0 is reserved for the server.
     highest: u16,
 }
 
@@ -37,26 +37,27 @@ impl StreamIds {
         Some(stream)
     }
 
-    /// The receiver of responses on the stream; `None` if the stream is not in use at all.
+    /// The receiver of responses on the stream: `Some(None)` if it was removed, `None` if the
+    /// stream is not in use.
     pub(super) fn owner(&self, stream: StreamId) -> Option<Option<SubrequestId>> {
         self.used.get(&stream).copied()
     }
 
-    /// Drops the receiver of this stream's responses.
+    /// Removes the receiver of this stream's responses.
     pub(super) fn abandon(&mut self, stream: StreamId) {
         if let Some(owner) = self.used.get_mut(&stream) {
             *owner = None;
         }
     }
 
-    /// Frees the id: the last response has come.
+    /// Frees the id: its last response has arrived.
     pub(super) fn release(&mut self, stream: StreamId) {
         if self.used.remove(&stream).is_some() {
             self.free.push_back(stream);
         }
     }
 
-    /// Number of ids whose responses nobody receives.
+    /// Number of ids without a receiver.
     pub(super) fn abandoned(&self) -> usize {
         self.used.values().filter(|owner| owner.is_none()).count()
     }

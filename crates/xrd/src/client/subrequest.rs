@@ -1,7 +1,7 @@
-//! A request on the wire: the ranges that it should bring, and its progress.
+//! A request on the wire: the ranges that it reads, and its progress.
 //!
-//! A subrequest encodes its request (again, if it has to be sent again: then only for missing
-//! ranges), takes the data of the response as it comes, and returns its result at the end.
+//! A subrequest encodes its request (when it is sent again: for the missing ranges only), takes the
+//! data of the response as it arrives, and returns its result at the end.
 
 mod buffered;
 mod dirlist;
@@ -34,10 +34,10 @@ impl Sink<'_> {
     }
 }
 
-/// Maximum number of frames without data in a row: more are not a sign of life but a flood.
+/// Maximum number of consecutive frames without data: a server that sends more is flooding.
 const MAX_EMPTY_FRAMES: u32 = 1024;
 
-/// Frames of a response: with or without data.
+/// Counter of consecutive frames without data.
 #[derive(Debug, Default)]
 struct Emptiness {
     in_a_row: u32,
@@ -174,7 +174,7 @@ impl Subrequest {
         }
     }
 
-    /// The maximum of data that may still come: of a read what is missing.
+    /// Maximum number of data bytes that may still arrive: for a read, the missing bytes.
     pub(super) fn expected_bytes(&self) -> u64 {
         match self {
             Self::List(_) | Self::Gather(_) => buffered::MAX_BYTES as u64,

@@ -8,10 +8,10 @@ use crate::wire::{
 };
 use bytes::{Bytes, BytesMut};
 
-/// An event of the client's end.
+/// An event of the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IncomingRequest {
-    /// A request, to be answered now or later.
+    /// A request, to be answered immediately or later.
     Request {
         /// The stream id for its responses.
         stream: StreamId,
@@ -48,7 +48,7 @@ enum State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LoginState {
     Nothing,
-    /// Authentication is required.
+    /// The login succeeded, and authentication is required.
     LoggedIn,
     Admitted,
 }
@@ -57,7 +57,7 @@ enum LoginState {
 #[derive(Debug)]
 pub struct Connection {
     state: State,
-    /// Bytes of an incomplete message. Invariant: no more than arrived, and than
+    /// Bytes of an incomplete message. Invariant: only bytes that have arrived, and at most
     /// `max_payload_bytes`.
     gathered: BytesMut,
     admission: LoginState,
@@ -65,7 +65,7 @@ pub struct Connection {
     out: WriteQueue,
     /// The response to the handshake.
     pub greeting: HandshakeResponse,
-    /// Maximum payload of a request: mostly the data of a write. A longer one ends the connection.
+    /// Maximum payload of a request, usually the data of a write. A longer one ends the connection.
     pub max_payload_bytes: u32,
 }
 
@@ -90,12 +90,12 @@ impl Connection {
         &mut self.out
     }
 
-    /// Takes the next request off the front of `bytes`; `None` when they are used up, or when TLS
-    /// has to be set up first ([`awaits_tls`](Self::awaits_tls)): then the remaining bytes are the
-    /// first ones of TLS.
+    /// Takes the next request off the front of `bytes`. Returns `None` when they are used up, or
+    /// when TLS has to be set up first ([`awaits_tls`](Self::awaits_tls)): then the remaining bytes
+    /// are the first ones of TLS.
     ///
     /// # Errors
-    /// The bytes are not the protocol, or a request is too large: close the connection.
+    /// The bytes do not follow the protocol, or a request is too large: close the connection.
     pub fn receive(&mut self, bytes: &mut Bytes) -> Result<Option<IncomingRequest>, WireError> {
         while !self.at_tls {
             let wanted = match self.state {
@@ -133,8 +133,8 @@ impl Connection {
         Ok(None)
     }
 
-    /// Takes this many bytes, from earlier pieces and this one: without a copy if they came in one
-    /// piece.
+    /// Takes this many bytes from earlier pieces and this one, without a copy if they arrived in
+    /// one piece.
     fn gather(&mut self, bytes: &mut Bytes, wanted: usize) -> Option<Bytes> {
         if self.gathered.is_empty() && bytes.len() >= wanted {
             return Some(bytes.split_to(wanted));
@@ -218,8 +218,8 @@ impl Connection {
         self.out.put_bytes(payload);
     }
 
-    /// Sends the response to a request that was answered with [`Response::Later`]. A response with
-    /// checksums cannot be sent that way and is sent as it is.
+    /// Sends the response to a request that was answered with [`Response::Later`]. The late form
+    /// cannot carry a response with checksums, which is sent in the usual form.
     pub fn answer_late(&mut self, stream: StreamId, answer: &Response) {
         if matches!(answer, Response::Status(..)) {
             self.answer(stream, answer);

@@ -45,7 +45,7 @@ impl Response {
         Self::Wait(WaitResponse { seconds, message: message.into() })
     }
 
-    /// Text, terminated by a NUL as servers do.
+    /// Text, terminated by a NUL as real servers do.
     #[must_use]
     pub fn text(text: &str) -> Self {
         Self::Ok([text.as_bytes(), b"\0"].concat().into())
@@ -65,8 +65,8 @@ impl Response {
         Self::text(&status.to_text())
     }
 
-    /// Ranges of a vector read, or some of them. Each comes with its data, whose length is stated
-    /// instead of the range's.
+    /// Segments of a vector read, all or some of them. Each states the length of its data, which
+    /// may be shorter than the range.
     #[must_use]
     pub fn segments(segments: &[(Segment, Bytes)]) -> Bytes {
         let mut out = BytesMut::new();
@@ -78,7 +78,7 @@ impl Response {
         out.freeze()
     }
 
-    /// Data in pages with checksums; the last part, or not.
+    /// Data in pages with checksums, as the last or another part of the response.
     #[must_use]
     pub fn pages(offset: u64, data: &[u8], last: bool) -> Self {
         let pages = paged(offset, data);
@@ -87,7 +87,8 @@ impl Response {
         Self::Status(StatusHead { code: request_code::PGREAD, kind, data_bytes, offset }, pages)
     }
 
-    /// The status and the payload; of [`Response::Status`] only the part that its head counts.
+    /// The status code and the payload; for [`Response::Status`] only the part that its head
+    /// counts.
     pub(super) fn parts(&self) -> (u16, Bytes) {
         let mut out = BytesMut::new();
         let status = match self {

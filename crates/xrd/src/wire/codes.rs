@@ -28,7 +28,7 @@ pub mod request_code {
     pub const MV: u16 = 3009;
     /// Open of a file.
     pub const OPEN: u16 = 3010;
-    /// A request that does nothing but get a response.
+    /// A request without effect, which gets a response.
     pub const PING: u16 = 3011;
     /// Read of a range.
     pub const READ: u16 = 3013;
@@ -117,7 +117,7 @@ pub mod status_code {
     pub const OKSOFAR: u16 = 4000;
     /// An unsolicited message of the server, or a response announced by [`WAITRESP`].
     pub const ATTN: u16 = 4001;
-    /// Authentication takes another step.
+    /// Authentication requires another step.
     pub const AUTHMORE: u16 = 4002;
     /// An error.
     pub const ERROR: u16 = 4003;
@@ -125,7 +125,7 @@ pub mod status_code {
     pub const REDIRECT: u16 = 4004;
     /// Repeat the request after a while.
     pub const WAIT: u16 = 4005;
-    /// The response follows by itself after a while.
+    /// The response follows later, unrequested.
     pub const WAITRESP: u16 = 4006;
     /// A response with a checksum, followed by data that its length does not count.
     pub const STATUS: u16 = 4007;
@@ -165,17 +165,17 @@ error_codes! {
     FILE_NOT_OPEN = 3004, "file not open";
     /// The server's file system failed.
     FS_ERROR = 3005, "file system error";
-    /// The request is not allowed now, or not after earlier ones.
+    /// The request is not allowed in this state, or after earlier ones.
     INVALID_REQUEST = 3006, "invalid request";
     /// The server could not read or write.
     IO_ERROR = 3007, "I/O error";
-    /// The server has not enough memory; also for ranges that are too large.
+    /// The server lacks memory; also for ranges that are too large.
     NO_MEMORY = 3008, "not enough memory";
     /// No space left.
     NO_SPACE = 3009, "no space left";
     /// The user is not authorized.
     NOT_AUTHORIZED = 3010, "not authorized";
-    /// Not found.
+    /// The file or directory does not exist.
     NOT_FOUND = 3011, "not found";
     /// The server has an internal error.
     SERVER_ERROR = 3012, "internal server error";
@@ -183,17 +183,17 @@ error_codes! {
     UNSUPPORTED = 3013, "not supported";
     /// No server is available.
     NO_SERVER = 3014, "no server available";
-    /// Not a file.
+    /// The path is not a file.
     NOT_FILE = 3015, "not a file";
     /// A directory, where a file was expected.
     IS_DIRECTORY = 3016, "is a directory";
-    /// Cancelled.
+    /// The operation was cancelled.
     CANCELLED = 3017, "cancelled";
     /// The path exists already.
     IT_EXISTS = 3018, "already exists";
-    /// Checksums differ, or there is none.
+    /// Checksums differ, or the file has none.
     CHECKSUM = 3019, "checksum error";
-    /// It is in progress.
+    /// The operation is in progress.
     IN_PROGRESS = 3020, "in progress";
     /// The user's quota is exhausted.
     OVER_QUOTA = 3021, "over quota";
@@ -215,13 +215,13 @@ error_codes! {
     NO_REPLICAS = 3029, "no replicas";
     /// Authentication failed.
     AUTH_FAILED = 3030, "authentication failed";
-    /// It is impossible.
+    /// The operation is impossible.
     IMPOSSIBLE = 3031, "impossible";
-    /// It conflicts with another operation.
+    /// The operation conflicts with another one.
     CONFLICT = 3032, "conflict";
     /// Too many pages arrived damaged.
     TOO_MANY_ERRORS = 3033, "too many errors";
-    /// It took too long.
+    /// The operation took too long.
     REQUEST_TIMED_OUT = 3034, "request timed out";
     /// A timer expired.
     TIMER_EXPIRED = 3035, "timer expired";

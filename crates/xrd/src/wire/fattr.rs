@@ -23,7 +23,7 @@ pub struct Attribute {
 /// Decodes the response to [`Request::ListAttributes`](crate::wire::Request::ListAttributes).
 ///
 /// # Errors
-/// A name or value is cut off.
+/// A name or value is truncated.
 pub fn parse_attributes(payload: &[u8]) -> Result<Vec<Attribute>, WireError> {
     let mut fields = FieldReader::new("the answer on attributes", payload);
     let mut attributes = Vec::new();

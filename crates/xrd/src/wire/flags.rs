@@ -62,13 +62,13 @@ pub mod prepare {
 pub mod protocol {
     /// Return the signing requirements.
     pub const SECURITY: u8 = 1;
-    /// The connection may change to TLS when the server wants it.
+    /// The connection may change to TLS if the server requires it.
     pub const ABLE_TLS: u8 = 2;
     /// The connection must change to TLS now.
     pub const WANT_TLS: u8 = 4;
     /// Return the requirements of a bind.
     pub const BIND: u8 = 8;
-    /// A login.
+    /// The next request is a login.
     pub const EXPECT_LOGIN: u8 = 3;
 }
 
@@ -112,9 +112,9 @@ pub mod stat {
     pub const DIRECTORY: u32 = 2;
     /// Neither a file nor a directory.
     pub const OTHER: u32 = 4;
-    /// Not on disk: to open it waits until it was staged.
+    /// Not on disk: an open waits until it has been staged.
     pub const OFFLINE: u32 = 8;
-    /// There is a backup, as on tape.
+    /// There is a backup, for example on tape.
     pub const BACKUP: u32 = 64;
 }
 
@@ -124,7 +124,7 @@ pub mod query {
     pub const PREPARE: u16 = 2;
     /// Checksum of a file.
     pub const CHECKSUM: u16 = 3;
-    /// Space behind a path.
+    /// Space available for a path.
     pub const SPACE: u16 = 5;
     /// Settings of the server.
     pub const CONFIG: u16 = 7;

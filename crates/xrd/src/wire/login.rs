@@ -22,7 +22,8 @@ pub struct ProtocolResponse {
     pub version: u32,
     /// [`server`](crate::wire::server).
     pub flags: u32,
-    /// Requests that must be signed, if the client asked and the server requires it.
+    /// Requests that must be signed, if the client requested them and the server requires
+    /// signatures.
     pub signing: Option<Signing>,
 }
 

@@ -17,11 +17,11 @@ pub const PAGE_UNIT_BYTES: u64 = PAGE_BYTES + 4;
 /// The kind of a status frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatusKind {
-    /// The last one.
+    /// The last frame of the response.
     Final,
-    /// More follows.
+    /// More frames follow.
     Partial,
-    /// Only a sign of life.
+    /// A progress report without data.
     Progress,
 }
 

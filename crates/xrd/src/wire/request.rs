@@ -43,7 +43,7 @@ pub struct PrepareRequest {
     pub paths: Vec<String>,
 }
 
-/// A request as on the wire. The [client](crate::client) makes those on open files itself.
+/// A request on the wire. The [client](crate::client) builds those on open files itself.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Request {
     /// Version and abilities.
@@ -57,7 +57,7 @@ pub enum Request {
         /// The credential.
         credentials: Bytes,
     },
-    /// Does nothing but get a response.
+    /// Has no effect and gets a response.
     Ping,
     /// Opens a file.
     Open(OpenRequest),
@@ -84,7 +84,7 @@ pub enum Request {
         offset: u64,
         /// The number of bytes.
         length: u32,
-        /// The range arrived damaged before: the server should check its own checksums.
+        /// The range arrived damaged before: the server should verify its own checksums.
         again: bool,
     },
     /// Writes bytes into a file.
@@ -96,8 +96,8 @@ pub enum Request {
         /// The bytes.
         data: Bytes,
     },
-    /// Makes the written bytes of a file durable; of the target of a third-party copy: starts the
-    /// copy, and the next time waits for its end.
+    /// Flushes the written bytes of a file to disk. For the target of a third-party copy: the first
+    /// one starts the copy, the second one waits for its end.
     Sync(FileHandle),
     /// Lists a directory.
     List {
@@ -151,7 +151,7 @@ pub enum Request {
     Prepare(PrepareRequest),
     /// Lists the extended attributes of a file, with their values.
     ListAttributes(String),
-    /// A request that this crate does not implement, as it came.
+    /// A request that this crate does not implement, undecoded.
     Other {
         /// Its request code.
         code: u16,

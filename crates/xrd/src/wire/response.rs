@@ -38,12 +38,12 @@ impl ErrorResponse {
     }
 }
 
-/// A wait: repeat the request later, or wait for the response.
+/// A wait: repeat the request later, or wait for the announced response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitResponse {
     /// The number of seconds.
     pub seconds: u32,
-    /// The server's message; none with "wait for the response".
+    /// The server's message; empty for an announced response.
     pub message: String,
 }
 
@@ -70,8 +70,7 @@ impl WaitResponse {
 pub enum Attention {
     /// A message for the user (`kXR_asyncms`).
     Message,
-    /// The response to a request that had to be waited for (`kXR_asynresp`): its head; its payload
-    /// follows.
+    /// A response that was announced for later (`kXR_asynresp`): its head; its payload follows.
     Answer(ResponseHead),
     /// An obsolete message.
     Other(u32),
@@ -122,7 +121,7 @@ pub struct OpenResponse {
 
 impl OpenResponse {
     /// Decodes the payload: a handle and, after 8 bytes on compression (unused), the status. A
-    /// malformed status counts as none, because the file is open all the same.
+    /// malformed status is ignored, because the file is open regardless.
     ///
     /// # Errors
     /// There are fewer than 4 bytes, or 5 to 11.

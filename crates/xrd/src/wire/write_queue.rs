@@ -4,16 +4,15 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
-/// Payloads of at least this size are kept as they are. Smaller ones are appended to a buffer, so
+/// Payloads of at least this size stay separate pieces. Smaller ones are appended to a buffer, so
 /// that thousands of requests become a few pieces.
 const OWN_PIECE_BYTES: usize = 8 * 1024;
 
 /// Bytes waiting to be written, in order. It is a [`Buf`]: write from [`Buf::chunk`] or
-/// [`Buf::chunks_vectored`] and [`Buf::advance`] by the number of bytes written; `write_buf` of
-/// asynchronous writers does just that.
+/// [`Buf::chunks_vectored`], and [`Buf::advance`] by the number of bytes written; `write_buf` of
+/// asynchronous writers does exactly that.
 ///
-/// It grows as its owner submits; its size is bounded by the amount that the driver submits before
-/// it writes.
+/// Its size is bounded by the amount that the driver submits before it writes.
 #[derive(Debug, Default)]
 pub struct WriteQueue {
     pieces: VecDeque<Bytes>,

@@ -1,4 +1,4 @@
-//! Any bytes from a server or a client: nothing panics, and nothing comes out that did not go in.
+//! Arbitrary bytes from a server or a client: nothing panics, and all output stems from the input.
 
 use bytes::Bytes;
 use hither_xrd::client::{Credential, Pipelining, Session, SessionConfig, SessionEvent};
@@ -87,7 +87,7 @@ pub(crate) fn requests(data: &[u8]) {
                     server.answer_login(stream, &LoginResponse { session, methods });
                 }
                 Ok(Some(IncomingRequest::Request { stream, request })) => {
-                    // What was understood can be said again.
+                    // A decoded request can be encoded again.
                     let mut again = hither_xrd::wire::WriteQueue::default();
                     drop(request.encode(stream, &mut again));
                     drop(format!("{request:?}"));

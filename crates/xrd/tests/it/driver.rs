@@ -1,4 +1,4 @@
-//! A simple driver over a blocking socket, or something like one. It counts its round trips, and
+//! A simple driver for a blocking socket, or a replacement of one. It counts its round trips, and
 //! records the bytes on the wire.
 
 use bytes::{Buf, Bytes};
@@ -25,10 +25,10 @@ impl<T: Read + Write> Wire for T {}
 pub(crate) struct Driver {
     pub(crate) session: Session,
     stream: Box<dyn Wire>,
-    /// Times that something was written and then waited for: round trips after that of TCP.
+    /// Number of writes that were followed by a wait: the round trips after that of TCP.
     pub(crate) round_trips: usize,
     pub(crate) said: Vec<Said>,
-    /// Data of each request_id.
+    /// The data of each request.
     pub(crate) data: HashMap<RequestId, Vec<(u64, Bytes)>>,
     pub(crate) events: Vec<SessionEvent>,
 }
@@ -47,7 +47,7 @@ impl Driver {
         Self { session, stream, round_trips: 0, said, data, events }
     }
 
-    /// Goes on until the request_id is over; gives the event that ended it.
+    /// Continues until the request is over; returns the event that ended it.
     pub(crate) fn until(&mut self, wanted: RequestId) -> Result<SessionEvent, SessionError> {
         self.until_event(|event| match event {
             SessionEvent::Done { request_id, .. }
@@ -105,7 +105,7 @@ impl Driver {
         }
     }
 
-    /// The bytes of a request_id's reads, put together. Checks that none came twice.
+    /// The bytes of a request's reads, joined. Checks that none arrived twice.
     pub(crate) fn bytes(&self, request_id: RequestId) -> Vec<u8> {
         let mut parts = self.data.get(&request_id).cloned().unwrap_or_default();
         parts.sort_by_key(|(offset, _)| *offset);

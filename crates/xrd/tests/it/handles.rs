@@ -1,5 +1,5 @@
-//! Several files in one session, from servers with different numberings of handles: whatever is
-//! predicted, the bytes of a read are those of its file.
+//! Several files in one session, from servers with different numberings of handles: whatever handle
+//! is predicted, the bytes of a read are those of its file.
 
 use bytes::{Buf, Bytes};
 use hither_netem::random::Random;
@@ -23,7 +23,7 @@ fn byte(file: &str, at: u64) -> u8 {
     (seed.wrapping_mul(0x9E37_79B9).wrapping_add(at.wrapping_mul(131)) >> 3).to_le_bytes()[0]
 }
 
-/// A server that does what it is asked in the order in which it is asked, and answers in any order.
+/// A server that executes requests in their order, and sends the responses in any order.
 struct Server {
     connection: Connection,
     numbering: HandleNumbering,
@@ -133,7 +133,7 @@ impl Server {
         }
     }
 
-    /// Sends a frame of what is pending: of any request, or of the first.
+    /// Sends a frame of a pending response: of any request, or of the first.
     fn send_one(&mut self, random: &mut Random) {
         self.pending.retain(|answers| !answers.is_empty());
         let many = if self.overtakes { self.pending.len() } else { self.pending.len().min(1) };
@@ -149,7 +149,7 @@ impl Server {
     }
 }
 
-/// A client with what came of what it asked.
+/// A client, and the responses to its requests.
 struct Client {
     session: Session,
     data: HashMap<RequestId, Vec<(u64, Bytes)>>,
@@ -163,7 +163,7 @@ impl Client {
         Self { session: Session::new(setup), data: HashMap::new(), ends: HashMap::new() }
     }
 
-    /// Some bytes each way. False if there were none.
+    /// Transfers some bytes in both directions. Returns false if there were none.
     fn step(&mut self, server: &mut Server, random: &mut Random, most: usize) -> bool {
         let count = |of: usize| of.min(most);
         let out = self.session.outgoing();
@@ -195,7 +195,7 @@ impl Client {
         while self.step(server, random, most) {}
     }
 
-    /// The bytes that came are those of the file: all of them, unless it `may_fail`.
+    /// Checks that the bytes that arrived are those of the file: all of them, unless it `may_fail`.
     fn check(&self, name: &str, request_id: RequestId, range: &Range<u64>, may_fail: bool) {
         let got = self.data.get(&request_id).into_iter().flatten();
         let mut found: Vec<u64> = Vec::new();
@@ -222,7 +222,7 @@ impl Client {
 #[derive(Debug, Clone)]
 enum Step {
     Open(&'static str),
-    /// Of one of those that were opened.
+    /// A read of one of the open files.
     Read(usize, u64, u64),
     Close(usize),
     CancelOpen(usize),
@@ -281,7 +281,7 @@ proptest! {
                 Step::CancelOpen(of) if !files.is_empty() => {
                     let (path, _, request_id) = files.swap_remove(of % files.len());
                     client.session.cancel(request_id);
-                    // Once it is open there is nothing to cancel; before, its reads fail.
+                    // Once it is open, there is nothing to cancel; before that, its reads fail.
                     reads.retain(|(of, ..)| *of != path);
                 }
                 Step::Talk(times) => {
@@ -294,7 +294,7 @@ proptest! {
         }
         client.finish(&mut server, &mut random, most);
         for (path, request_id, range) in &reads {
-            // The answer to a close ends what was asked before it and is not answered yet.
+            // The response to a close ends earlier requests without a response.
             client.check(path, *request_id, range, overtakes && closed.contains(path));
         }
         prop_assert_eq!((client.session.pending(), client.session.in_flight()), (0, 0));

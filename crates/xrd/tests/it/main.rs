@@ -1,5 +1,5 @@
-//! Both ends of the protocol against each other, against recordings of real servers, against a real
-//! server where one is installed, and against garbage.
+//! Client and server against each other, against recordings of real servers, against a real server
+//! if one is installed, and against arbitrary bytes.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Every request comes out of its bytes as it went in.
+//! Every request is equal after encoding and decoding.
 
 use bytes::Bytes;
 use hither_xrd::server::{Connection, IncomingRequest};
@@ -103,7 +103,7 @@ pub(crate) fn request() -> impl Strategy<Value = Request> {
     prop_oneof![on_sessions(), on_files(), on_names()]
 }
 
-/// Through bytes, and back.
+/// Encodes a request and decodes it again.
 fn there_and_back(request: &Request, stream: StreamId) -> (StreamId, Request) {
     let mut out = WriteQueue::default();
     request.encode(stream, &mut out).unwrap();

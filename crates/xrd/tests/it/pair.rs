@@ -1,4 +1,5 @@
-//! Both ends against each other: any pieces, any order and form of responses, any wrong prediction.
+//! Client and server against each other: any pieces, any order and form of responses, any wrong
+//! prediction.
 
 use bytes::{Buf, Bytes, BytesMut};
 use hither_netem::random::Random;
@@ -25,16 +26,16 @@ struct Habits {
     handle: u8,
     /// Number of times that an open has to be repeated.
     waits: usize,
-    /// An open is answered later.
+    /// The response to an open is announced for later.
     later: bool,
     redirects: bool,
-    /// Pieces of vectors come in any order.
+    /// The pieces of vector reads are in any order.
     shuffles: bool,
-    /// Answers overtake each other.
+    /// Responses overtake each other.
     overtakes: bool,
-    /// Of this many pages one arrives damaged, unless it is requested again.
+    /// One of this many pages arrives damaged, unless it is requested again.
     damages: u64,
-    /// The most that it sends in one frame.
+    /// Maximum size of a frame.
     frame_bytes: usize,
 }
 
@@ -46,10 +47,10 @@ struct Model {
     /// Number of times the file is open.
     open: usize,
     /// Responses that are not sent yet, by request: late ones, and those that open the file when
-    /// sent.
+    /// they are sent.
     pending: Vec<VecDeque<(StreamId, Sent)>>,
     broken: bool,
-    /// Requests that were taken, by name.
+    /// Number of accepted requests, by name.
     taken: BTreeMap<&'static str, usize>,
 }
 
@@ -80,7 +81,7 @@ impl Model {
                     *self.taken.entry(request.name()).or_default() += 1;
                     self.take(stream, request, random);
                 }
-                // As xrootd does.
+                // As xrootd does: it closes the connection.
                 Some(IncomingRequest::TooEarly { .. }) => self.broken = true,
                 Some(other) => panic!("{other:?}"),
             }
@@ -241,7 +242,7 @@ impl Model {
         }
     }
 
-    /// Sends one frame of what is pending: of any request, or of the first.
+    /// Sends one frame of a pending response: of any request, or of the first.
     fn send_one(&mut self, random: &mut Random) -> bool {
         self.pending.retain(|answers| !answers.is_empty());
         if self.pending.is_empty() {
@@ -294,8 +295,8 @@ impl Seen {
         }
     }
 
-    /// The bytes of these ranges that came for the request, each once; missing ranges must be
-    /// empty.
+    /// Checks that the bytes of these ranges arrived for the request, each once; missing ranges
+    /// must be empty.
     fn check(&self, request_id: RequestId, ranges: &[Range<u64>], content: &[u8]) {
         let mut expected: Vec<u64> = ranges.iter().flat_map(Clone::clone).collect();
         let mut found = Vec::new();
@@ -319,7 +320,7 @@ impl Seen {
     }
 }
 
-/// Lets both talk until nothing is under way.
+/// Exchanges messages until nothing is in flight.
 fn talk(session: &mut Session, model: &mut Model, seed: u64, most: usize) -> Seen {
     let mut random = Random::new(seed);
     let mut seen = Seen::default();
@@ -558,7 +559,7 @@ fn the_next_credential_is_tried_and_what_is_not_possible_is_named() {
     assert!(token.contains("over TLS only"), "{token}");
 }
 
-/// TLS itself is the drivers' on both sides: here, it is only told where it begins.
+/// The drivers on both sides do TLS; the test only marks its start.
 #[test]
 fn tls_begins_where_both_ends_think_it_does() {
     for at_once in [true, false] {

@@ -1,4 +1,4 @@
-//! The progress of a session, which timeouts are measured from.
+//! The progress of a session, on which timeouts are based.
 
 use bytes::Bytes;
 use hither_xrd::client::{Pipelining, RequestId, Session, SessionConfig};
@@ -50,14 +50,14 @@ impl Reading {
         }
     }
 
-    /// The progress by these bytes of the server.
+    /// The progress that these bytes of the server cause.
     fn progress_by(&mut self, mut bytes: Bytes) -> u64 {
         let before = self.session.progress();
         while self.session.receive(&mut bytes).unwrap().is_some() {}
         self.session.progress() - before
     }
 
-    /// The progress by a response.
+    /// The progress that a response causes.
     fn progress(&mut self, response: &Response) -> u64 {
         self.server.answer(self.stream, response);
         let bytes = self.server.outgoing().take_all();

@@ -95,7 +95,7 @@ fn unix_authentication_goes_along() {
     driver.reply(read);
     assert_eq!((driver.bytes(read), driver.round_trips), (content(1000), 1));
 
-    // The same with a profile that is wrong: it says that no proof is wanted.
+    // The same with a wrong profile, which requires no authentication.
     full.profile.methods.clear();
     let mut driver = Driver::connect(server.port, full.clone());
     let (file, _) = driver.session.open(OpenRequest::for_reading("/f.bin"));
@@ -134,7 +134,8 @@ fn a_server_that_wants_tls_says_so_and_when() {
             let (file, _) = driver.session.open(OpenRequest::for_reading("/f.bin"));
             let read = driver.session.read(file, 0..10);
             let error = driver.until(read).unwrap_err();
-            // What is sent ahead may be met by a connection that is closed already, and its reset.
+            // Messages that are sent ahead may reach a connection that is closed already, and cause
+            // its reset.
             let told = matches!(error, SessionError::TlsWanted { .. });
             assert!(
                 told || pipelining == Pipelining::Full
@@ -189,7 +190,7 @@ fn files_that_are_not_there_fail_with_their_reads() {
         missing: vec![0..10],
     };
     assert_eq!(driver.until(read).unwrap(), failed);
-    // And the session goes on.
+    // The session continues.
     let (_, again) = driver.session.open(OpenRequest::for_reading("/small"));
     assert!(matches!(driver.reply(again), Completion::Opened { .. }));
     let read = driver.session.read(file, 0..10);
@@ -214,8 +215,8 @@ fn ten_thousand_ranges_come_from_ten_requests() {
     assert!(driver.bytes(vector) == expected);
     assert_eq!(driver.round_trips, 1);
 
-    // One range beyond the end: the server rejects the request that contains it; the others are
-    // right.
+    // One range beyond the end: the server rejects the request that contains it; the others
+    // succeed.
     let mut ranges = ranges;
     ranges.push(4_999_999..5_000_001);
     let vector = driver.session.read_vector(file, &ranges);
@@ -307,7 +308,8 @@ fn questions_are_answered() {
     attributes(&mut driver);
 }
 
-/// The file system may have none: then the server says so, which is understood too.
+/// The file system may not support attributes: then the server returns an error, which is handled,
+/// too.
 fn attributes(driver: &mut Driver) {
     let mut body = [0; 16];
     body[4..6].copy_from_slice(&[3, 1]);

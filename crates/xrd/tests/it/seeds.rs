@@ -1,5 +1,5 @@
-//! The seeds of the fuzz targets, as they are and damaged: the first inputs of a fuzzer, without
-//! one.
+//! Replays the seeds of the fuzz targets, unchanged and damaged: the first inputs of a fuzzer,
+//! without a fuzzer.
 
 use crate::any_bytes;
 use bytes::Bytes;
@@ -28,8 +28,8 @@ fn seeds_of_requests() {
     assert!(count >= 5, "{count} seeds");
 }
 
-/// Answers that fit what `any_bytes::responses` asks, so that a fuzzer gets beyond the open.
-/// `HITHER_WRITE_SEEDS=1 cargo test -p hither-xrd --test it seeds` writes them anew.
+/// Responses to the requests of `any_bytes::responses`, so that a fuzzer gets beyond the open.
+/// `HITHER_WRITE_SEEDS=1 cargo test -p hither-xrd --test it seeds` writes them again.
 #[test]
 fn seeds_that_answer_everything_are_those_in_the_folder() {
     for (name, late) in [("all", false), ("late", true)] {
@@ -44,8 +44,8 @@ fn seeds_that_answer_everything_are_those_in_the_folder() {
     }
 }
 
-/// The responses to all requests, after the first byte of a seed. With `late`, the open has to be
-/// waited for.
+/// The responses to all requests, after the first byte of a seed. With `late`, the response to the
+/// open is announced for later.
 fn all_responses(late: bool) -> Vec<u8> {
     let mut server = Connection::default();
     let mut bytes: Bytes = HANDSHAKE.to_vec().into();
@@ -69,7 +69,7 @@ fn all_responses(late: bool) -> Vec<u8> {
         (Segment { handle, length, offset: range.start.into() }, data)
     };
     let segments = Response::segments(&[segment(0..10), segment(5..9), segment(100..200)]);
-    // A read that was sent again has another stream. The late ones come after all others except the
+    // A read that was sent again has another stream. The late ones follow all others except the
     // write, which waits for the open.
     let (first, write) = if late { (13, 17) } else { (4, 13) };
     let stream = |number: u16| StreamId(first + number);
@@ -85,7 +85,7 @@ fn all_responses(late: bool) -> Vec<u8> {
     server.answer(StreamId(9), &Response::text("oss.space=1&oss.free=1"));
     server.answer(StreamId(10), &Response::text("Sr[::1]:1094"));
     server.answer(StreamId(11), &Response::Ok(b"U.a\0\0\0\0\x01b"[..].into()));
-    // The read that was cancelled, and the write.
+    // The responses to the cancelled read and the write.
     server.answer(StreamId(12), &Response::error(ErrorCode::CANCELLED, "no"));
     server.answer(StreamId(write), &Response::nothing());
     [&[0][..], &server.outgoing().take_all()].concat()

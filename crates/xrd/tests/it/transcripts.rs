@@ -1,9 +1,9 @@
 //! Transcripts of this client and Debian's xrootd 5.5.3, replayed byte for byte: the client has to
 //! send the same messages again, whatever the pieces in which the server's bytes arrive.
 //!
-//! A transcript has a line for each message, `>` from the client and `<` from the server, in
+//! A transcript has one line per message, `>` from the client and `<` from the server, in
 //! hexadecimal digits. `HITHER_WRITE_TRANSCRIPTS=1 cargo test -p hither-xrd --test it transcripts`
-//! records them again, where xrootd is installed.
+//! records them again if xrootd is installed.
 
 use crate::driver::{Driver, Said};
 use crate::xrootd::Xrootd;
@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
-/// Something that was done, and what has to come of it.
+/// An operation, and its expected result.
 struct Scenario {
     name: &'static str,
     /// Lines of the server's configuration.
@@ -209,7 +209,7 @@ impl Scenario {
             .collect()
     }
 
-    /// With the server's bytes in pieces of this size, or cut in two at one place.
+    /// Replays with the server's bytes in pieces of this size, or cut in two at one position.
     fn replay(&self, recorded: &[Said], piece: usize, cut: Option<usize>) {
         let wire = Recording { said: recorded.iter().cloned().collect(), piece, cut, given: 0 };
         let mut driver = Driver::over(Box::new(wire), self.setup());
@@ -228,7 +228,7 @@ fn unhex(digits: &str) -> Vec<u8> {
         .collect()
 }
 
-/// Plays the server of a recording.
+/// Acts as the server of a recording.
 struct Recording {
     said: VecDeque<Said>,
     piece: usize,
@@ -254,8 +254,8 @@ impl Read for Recording {
 
 impl Write for Recording {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // The client's next message may come before the server's last one if it need not wait for
-        // it.
+        // The client's next message may precede the server's last one if it does not have to wait
+        // for it.
         let place = self.said.iter().position(|said| matches!(said, Said::Client(_)));
         let Some(Said::Client(expected)) = place.and_then(|place| self.said.get_mut(place)) else {
             panic!("the client says more than was recorded: {}", hex(bytes));

@@ -1,4 +1,4 @@
-//! A real server, where one is installed.
+//! A real server, if one is installed.
 
 use hither_testkit::waiting::wait_until;
 use std::net::{TcpListener, TcpStream};
@@ -12,7 +12,7 @@ pub(crate) struct Xrootd {
     folder: PathBuf,
 }
 
-/// `size` bytes, not the same anywhere.
+/// `size` bytes without repetition.
 pub(crate) fn content(size: usize) -> Vec<u8> {
     let mut state = 1_u64;
     std::iter::repeat_with(|| {
@@ -26,7 +26,8 @@ pub(crate) fn content(size: usize) -> Vec<u8> {
 
 impl Xrootd {
     /// Serves a new folder with `f.bin` (5,000,000 bytes), `small` (23 bytes) and an empty folder
-    /// `d`, with more lines of configuration; `None`, saying so, if xrootd is not installed.
+    /// `d`, with additional lines of configuration. Prints a message and returns `None` if xrootd
+    /// is not installed.
     pub(crate) fn start(test: &str, more: &str) -> Option<Self> {
         let found =
             Command::new("xrootd").arg("-v").stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -65,7 +66,7 @@ impl Xrootd {
         Some(server)
     }
 
-    /// Waits until it listens, by connecting.
+    /// Waits until it accepts connections.
     fn wait(&self) {
         let accepts = || TcpStream::connect(("127.0.0.1", self.port)).is_ok();
         let log = || std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
@@ -73,7 +74,7 @@ impl Xrootd {
     }
 }
 
-/// A certificate of its own.
+/// Creates a self-signed certificate.
 fn certify(folder: &Path) {
     let done = Command::new("openssl")
         .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"])
@@ -85,8 +86,8 @@ fn certify(folder: &Path) {
     assert!(done.success());
 }
 
-/// The command, for root: it refuses to run as root, and does not start on a machine whose name has
-/// no address, so that the machine is called localhost for it.
+/// The command for root: xrootd refuses to run as root, and does not start on a machine whose name
+/// has no address, so the machine is named localhost for it.
 fn as_root() -> Command {
     let mut command = Command::new("unshare");
     command.args(["--uts", "sh", "-c", "hostname localhost && exec \"$@\"", "sh"]);
@@ -94,7 +95,7 @@ fn as_root() -> Command {
     command
 }
 
-/// Gives everything to the user that the server runs as.
+/// Makes the server's user the owner of all files.
 fn own(folder: &Path) {
     let done = Command::new("chown").args(["-R", "nobody"]).arg(folder).status().unwrap();
     assert!(done.success());

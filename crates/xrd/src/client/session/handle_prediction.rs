@@ -1,8 +1,8 @@
 //! Prediction of the handle that the next file will get.
 //!
-//! Handles are numbers, and a server gives out the lowest one that is free on the connection. The
-//! free numbers are known here as long as every open and close in flight can be followed: a number
-//! is taken from when an open is expected to get it until the close of its file is answered. While
+//! Handles are numbers, and a server assigns the lowest one that is free on the connection. The
+//! predictor knows the free numbers as long as it can follow every open and close in flight: a
+//! number is in use from the open that is expected to get it until the response to its close. While
 //! the lowest number that could be free belongs to a close in flight, nothing is predicted: a read
 //! on it might still reach the file that had it.
 
@@ -14,17 +14,17 @@ use std::collections::{HashMap, HashSet};
 /// The handles of one connection.
 #[derive(Debug, Default)]
 pub(super) struct HandlePredictor {
-    /// Numbers of files, until their close is answered.
+    /// Handles of open files, until the response to their close.
     held: HashSet<FileHandle>,
-    /// Numbers whose close was sent.
+    /// Handles whose close was sent.
     closing: HashSet<FileHandle>,
     /// Opens in flight, with the number that each will get if it is known.
     opening: HashMap<SubrequestId, Option<u32>>,
 }
 
 impl HandlePredictor {
-    /// Records that an open is sent. Returns the predicted number and handle of its file, if they
-    /// can be known.
+    /// Records that an open is sent. Returns the predicted number and handle of its file; `None` if
+    /// they cannot be known.
     pub(super) fn open(
         &mut self,
         id: SubrequestId,
@@ -64,8 +64,8 @@ impl HandlePredictor {
         self.opening.remove(&id).flatten()
     }
 
-    /// Learns from the handle that an open got for its expected number. Returns the numbering;
-    /// `None` if it could be any.
+    /// Learns the numbering from the handle that an open with this expected number got. Returns the
+    /// numbering; `None` if any would fit.
     pub(super) fn given(
         &mut self,
         expected: Option<u32>,
@@ -73,7 +73,8 @@ impl HandlePredictor {
         known: Option<HandleNumbering>,
     ) -> Option<HandleNumbering> {
         let is_new = self.held.insert(handle);
-        // Zeros are the same in every order; a number above the expected one means another scheme.
+        // Zeros are the same in every byte order; a number above the expected one means another
+        // scheme.
         let expected = expected.filter(|_| handle != FileHandle::default())?;
         let fits = |numbering: HandleNumbering| {
             let value = match numbering {
@@ -120,7 +121,7 @@ mod tests {
     fn the_lowest_free_number_is_next() {
         let mut numbers = HandlePredictor::default();
         assert_eq!((opened(&mut numbers, 1), opened(&mut numbers, 2)), (Some(0), Some(1)));
-        // Two are in flight.
+        // Two opens are in flight.
         let next =
             [3, 4].map(|id| numbers.open(SubrequestId(id), LITTLE).map(|(number, _)| number));
         assert_eq!(next, [Some(2), Some(3)]);
@@ -137,7 +138,7 @@ mod tests {
         let first = FileHandle::default();
         numbers.close(first);
         assert_eq!(numbers.open(SubrequestId(3), LITTLE), None);
-        // While one with an unknown number is in flight, no other's is known.
+        // While an open with an unknown number is in flight, no other number is known.
         numbers.closed(first);
         assert_eq!(numbers.open(SubrequestId(4), LITTLE), None);
         assert_eq!(
@@ -160,7 +161,7 @@ mod tests {
         for (handle, expected, learned) in [
             ([1, 0, 0, 0], 1, Some(LITTLE)),
             ([0, 0, 0, 1], 1, Some(HandleNumbering::BigEndian)),
-            // Another open has failed before.
+            // An earlier open has failed.
             ([1, 0, 0, 0], 3, Some(LITTLE)),
             ([0, 0, 0, 0], 1, None),
             ([7, 7, 7, 7], 1, Some(HandleNumbering::Other)),

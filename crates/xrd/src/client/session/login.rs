@@ -5,9 +5,9 @@
 //! ```
 //!
 //! With [`Pipelining::Login`] the login does not wait for the response before it. With
-//! [`Pipelining::Full`] the predicted authentication and the driver's requests do not wait
-//! either. A server that differs from its profile then closes the connection: requests before a
-//! required authentication make it do so, sometimes before its response to the login was read.
+//! [`Pipelining::Full`] the predicted authentication and the driver's requests do not wait either.
+//! A server that differs from its profile then closes the connection, because requests arrive
+//! before a required authentication. It may do so before its response to the login was read.
 
 use super::Session;
 use crate::client::credential::advice;
@@ -28,7 +28,7 @@ use std::collections::HashMap;
 enum Step {
     Protocol,
     Login,
-    /// Authentication with this one of the credentials.
+    /// Authentication with the credential of this index.
     Auth(usize),
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Login {
     /// The error of the last one.
     refusal: Option<String>,
     after_tls: AfterTls,
-    /// The step that the server said to wait with.
+    /// The step for which the server requested a wait.
     waiting: Option<Step>,
     done: bool,
 }
@@ -108,8 +108,8 @@ impl Session {
                 Request::Auth { method: credential.wire_name(), credentials: credential.payload() }
             }
         };
-        // The encoding cannot fail: the parameters of a login are the driver's, and bounded by a
-        // redirect.
+        // The encoding cannot fail: the driver sets the parameters of a login, which are no longer
+        // than a redirect.
         if let Some(stream) = self.streams.allocate(id)
             && request.encode(stream, &mut self.out).is_ok()
         {
@@ -139,8 +139,8 @@ impl Session {
         self.send_held();
     }
 
-    /// The credential for a server that offered methods before: of the method that it accepted,
-    /// else of the first one.
+    /// The credential for a server that offered methods before: the one for the method that it
+    /// accepted, otherwise the first one.
     fn expected(&self) -> Option<usize> {
         let ServerProfile { methods, method, .. } = &self.setup.profile;
         let names = method.as_ref().map_or(methods.as_slice(), std::slice::from_ref);
@@ -217,7 +217,7 @@ impl Session {
         });
         self.login.offered = Some(answer.methods);
         if !wants_proof {
-            // An authentication that was sent all the same is rejected, and does no harm.
+            // The server rejects an authentication that was sent ahead, without further effect.
             self.login_done();
             return Ok(());
         }
@@ -298,7 +298,7 @@ impl Session {
         }
     }
 
-    /// Handles another status in response to a step.
+    /// Handles any other status in response to a step.
     pub(super) fn step_control(
         &mut self,
         id: SubrequestId,
@@ -360,7 +360,7 @@ impl Session {
         match step {
             Step::Protocol => Err(SessionError::Refused { step: "protocol", code, message }),
             Step::Login => Err(SessionError::Refused { step: "login", code, message }),
-            // It was not requested.
+            // The server did not require it.
             Step::Auth(_) if self.login.done => Ok(()),
             Step::Auth(index) => {
                 let method =

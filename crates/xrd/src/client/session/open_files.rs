@@ -1,20 +1,21 @@
 //! Open files, and the use of predicted handles.
 //!
-//! A server gives out the lowest handle that is free on a connection (`handle_prediction.rs`). So
-//! reads use the handle that their file will get, and are sent together with its open. The
-//! prediction is not relied on:
+//! A server assigns the lowest handle that is free on a connection (`handle_prediction.rs`). So
+//! reads use the predicted handle of their file, and are sent together with its open. A wrong
+//! prediction is corrected:
 //!
 //! - The open gets another handle: the reads are sent again, with that one.
-//! - The open has to wait, or its response comes later: the server rejects the reads, because the
-//!   file is not open. They are held until it is.
-//! - The open fails or is redirected: so do the reads.
-//! - The response to a read comes before that to the open: it is discarded, and the read is sent
-//!   again.
+//! - The open has to wait, or its response is announced for later: the server rejects the reads,
+//!   because the file is not open. They are held until it is.
+//! - The open fails or is redirected: the reads fail, too.
+//! - The response to a read arrives before the response to the open: it is discarded, and the read
+//!   is sent again.
 //! - Another file gets the handle: the reads may have reached that file. They are sent again.
 //!
-//! A handle is only predicted if it is not in use when the open is sent, so that a read on it
+//! A handle is predicted only if it is not in use when the open is sent, so that a read on it
 //! cannot reach a file that is being closed. Only reads are sent on a prediction. Nothing is
-//! predicted for managers, and nothing beyond the first file for servers with another numbering.
+//! predicted for managers, and only the handle of the first file for servers with another
+//! numbering.
 
 use super::{PartState, Role, Session};
 use crate::client::event::{Completion, File, RequestError, SessionEvent};
@@ -26,18 +27,18 @@ use crate::wire::{FileHandle, OpenResponse, Request};
 /// A file that is open or being opened.
 #[derive(Debug, Default)]
 pub(super) struct OpenFile {
-    /// Its handle; `None` before the open is answered.
+    /// Its handle; `None` before the response to the open.
     pub(super) handle: Option<FileHandle>,
     /// Its predicted handle; `None` if it cannot be known.
     pub(super) guess: Option<FileHandle>,
-    /// It was the first one on this connection.
+    /// Its open was the first one on this connection.
     pub(super) first: bool,
     /// A close was requested: no request may follow.
     pub(super) closing: bool,
 }
 
 impl Session {
-    /// The parts on a file, and its close, in the order of requests.
+    /// The parts on a file and its close, in the order of requests.
     fn parts_on(&self, file: File) -> Vec<SubrequestId> {
         let roles = [Role::On(file), Role::Closes(file)];
         let on_it = self.parts.iter().filter(|(_, part)| roles.contains(&part.role));
@@ -46,7 +47,7 @@ impl Session {
         ids
     }
 
-    /// Predicts the handle for an open that is sent, if that is useful.
+    /// Predicts the handle for an open that is sent, if reads may use it.
     pub(super) fn expect(&mut self, id: SubrequestId) -> Option<FileHandle> {
         let is_first = !std::mem::replace(&mut self.opened_before, true);
         let profile = &self.setup.profile;
@@ -63,7 +64,7 @@ impl Session {
         next.map(|(_, handle)| handle).filter(|_| may)
     }
 
-    /// Handles the response to an open whose file was `expected` to have this number.
+    /// Handles the response to an open whose file was `expected` to get this number.
     pub(super) fn opened(
         &mut self,
         id: SubrequestId,
@@ -82,7 +83,7 @@ impl Session {
         let mistaken: Vec<File> = self.files.iter().filter_map(taken_for).collect();
         mistaken.into_iter().for_each(|other| self.retract(other));
         let Some(open) = self.files.get_mut(&file) else {
-            // It was cancelled meanwhile.
+            // The open was cancelled meanwhile.
             self.parts.remove(&id);
             let close = Subrequest::Gather(BufferedResponse::new(Request::Close(handle)));
             self.add_part(RequestId::INTERNAL, Role::OnHandle(handle), close);
@@ -120,7 +121,7 @@ impl Session {
         }
     }
 
-    /// Fails everything on a file that will not be open, or is no longer.
+    /// Fails all parts on a file that will not be opened, or is closed.
     pub(super) fn not_open(&mut self, file: File) {
         self.files.remove(&file);
         for id in self.parts_on(file) {
@@ -132,8 +133,8 @@ impl Session {
         }
     }
 
-    /// Invalidates the prediction if a part used it before the open confirmed it: its response came
-    /// too early.
+    /// Invalidates the prediction if a part used it and its response arrived before the open
+    /// confirmed it. Returns true then.
     pub(super) fn retract_if_unconfirmed(&mut self, id: SubrequestId) -> bool {
         let Some(part) = self.parts.get(&id) else { return false };
         let Role::On(file) = part.role else { return false };

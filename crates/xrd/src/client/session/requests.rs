@@ -9,8 +9,8 @@ use bytes::Bytes;
 use std::ops::Range;
 
 impl Session {
-    /// Opens a file. It can be read from at once: reads are held, or sent on a predicted handle,
-    /// until it is open.
+    /// Opens a file. Reads may be submitted immediately: they are held, or sent on a predicted
+    /// handle, until it is open.
     pub fn open(&mut self, open: OpenRequest) -> (File, RequestId) {
         let file = File(self.number());
         let request_id = self.new_request_id();
@@ -23,8 +23,8 @@ impl Session {
         (file, request_id)
     }
 
-    /// Reads a range. If it reaches beyond the end of the file, the existing bytes come, and the
-    /// rest is missing.
+    /// Reads a range. If it reaches beyond the end of the file, the bytes up to the end are
+    /// delivered, and the rest is reported as missing.
     pub fn read(&mut self, file: File, range: Range<u64>) -> RequestId {
         let jobs = cut(range, Read::MAX_BYTES).map(|range| Subrequest::Read(Read::new(range)));
         self.read_jobs(file, jobs.collect())
@@ -53,7 +53,7 @@ impl Session {
         self.on_file(file, Request::Write { handle, offset, data })
     }
 
-    /// Makes the written bytes of a file durable, or drives a third-party copy (see
+    /// Flushes the written bytes of a file to disk, or starts or awaits a third-party copy (see
     /// [`Request::Sync`]).
     pub fn sync(&mut self, file: File) -> RequestId {
         self.on_file(file, Request::Sync(FileHandle::default()))
@@ -68,7 +68,7 @@ impl Session {
         request_id
     }
 
-    /// Sends a request that uses no open file. A listing comes as [`SessionEvent::Entries`].
+    /// Sends a request that uses no open file. A listing arrives as [`SessionEvent::Entries`].
     ///
     /// A request on an open file fails with [`RequestError::NotOpen`]: use the other methods.
     pub fn submit(&mut self, request: Request) -> RequestId {

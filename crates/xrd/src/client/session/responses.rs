@@ -133,7 +133,7 @@ impl Session {
         }
     }
 
-    /// Reuses a free stream id: something may have waited for one.
+    /// Frees a stream id, and sends parts that were held because none was free.
     fn release(&mut self, stream: StreamId) {
         self.progress += 1;
         self.streams.release(stream);
@@ -203,8 +203,8 @@ impl Session {
         payload: &Bytes,
     ) -> Result<(), SessionError> {
         let owner = match self.owner(stream, status) {
-            // xrootd accepts the login of a client without TLS, and then sends this second response
-            // to it.
+            // xrootd accepts the login of a client without TLS, and then sends it this second
+            // response.
             Err(_) if status == status_code::ERROR && !self.in_tls => {
                 let ErrorResponse { code, message } = ErrorResponse::decode(payload)?;
                 return Err(match code {
@@ -222,7 +222,7 @@ impl Session {
             return self.step_control(id, status, payload);
         }
         if status != status_code::WAITRESP && self.retract_if_unconfirmed(id) {
-            // The file is not open yet: that is the reason for this error.
+            // The error means only that the file is not open yet.
             return Ok(());
         }
         let Some(part) = self.parts.get(&id) else { return Ok(()) };
@@ -272,7 +272,7 @@ impl Session {
                 self.events.push_back(SessionEvent::Wait { request_id, seconds, message });
             }
             Some(_) => {}
-            // A request of the session itself is not worth waiting for.
+            // A request of the session itself is dropped instead of repeated.
             None => {
                 self.parts.remove(&id);
             }
@@ -294,8 +294,8 @@ impl Session {
             if let Some(PartState::Sent { stream, .. }) =
                 self.parts.get(&other).map(|part| part.state)
             {
-                // No further response will come on the stream of the redirected part: its id is
-                // free.
+                // The stream id of the redirected part is free already; the others may still be
+                // answered.
                 self.abandon(other, stream);
             }
             self.parts.remove(&other);

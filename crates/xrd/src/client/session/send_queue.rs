@@ -10,14 +10,14 @@ use crate::wire::FileHandle;
 enum Chance {
     /// Send it, with this handle.
     Now { handle: FileHandle, guessed: bool },
-    /// Keep it.
+    /// Hold it.
     Later,
     /// Its file is not open, and will not be.
     Never,
 }
 
 impl Session {
-    /// Adds a part to a request; it is sent if possible.
+    /// Adds a part to a request, and sends it if possible.
     pub(super) fn add_part(&mut self, request_id: RequestId, role: Role, job: Subrequest) {
         let id = SubrequestId(self.number());
         self.parts.insert(id, Part { request_id, role, job, state: PartState::Held });
@@ -27,8 +27,8 @@ impl Session {
         self.send_or_hold(id);
     }
 
-    /// Sends the held parts that can be sent, in the order of their requests: a part that was taken
-    /// back goes before a close that was requested after it.
+    /// Sends the held parts that can be sent, in the order of their requests: a read that is sent
+    /// again goes before a close that was requested after it.
     pub(super) fn send_held(&mut self) {
         if !self.open_gate || self.at_tls {
             return;
@@ -73,7 +73,7 @@ impl Session {
                 if let Some(handle) = file.handle {
                     return Chance::Now { handle, guessed: false };
                 }
-                // Changes of a file are never sent on a predicted handle.
+                // Requests that change a file are never sent on a predicted handle.
                 let reads = matches!(
                     part.job,
                     Subrequest::Read(_) | Subrequest::Vector(_) | Subrequest::Pages(_)
@@ -112,8 +112,8 @@ impl Session {
         true
     }
 
-    /// Takes back a part that was sent on a predicted handle: its response is ignored, and it will
-    /// be sent again.
+    /// Takes back a part that was sent on a predicted handle: its response will be ignored, and it
+    /// will be sent again.
     pub(super) fn take_back(&mut self, id: SubrequestId) {
         let Some(part) = self.parts.get_mut(&id) else { return };
         if let PartState::Sent { stream, .. } = part.state {
@@ -147,7 +147,7 @@ impl Session {
         self.events.push_back(event);
     }
 
-    /// Fails a part; the others of its request go on.
+    /// Fails a part; the other parts of its request continue.
     pub(super) fn part_failed(&mut self, id: SubrequestId, failure: RequestError) {
         let Some(part) = self.parts.get(&id) else { return };
         let missing = part.job.missing();
@@ -169,7 +169,7 @@ impl Session {
         let role = part.role;
         let state = part.state;
         if let (Role::Opens(file), PartState::Sent { .. }) = (role, state) {
-            // It is closed when it comes to be open.
+            // The file is closed when the response to its open arrives.
             part.request_id = RequestId::INTERNAL;
             self.files.remove(&file);
         } else {

@@ -10,10 +10,10 @@ use bytes::{Bytes, BytesMut};
 /// Maximum size of a buffered response: some dozen attributes of 64 KiB, and their names.
 pub(super) const MAX_BYTES: usize = 2 * 1024 * 1024;
 
-/// The decoding of the response.
+/// The decoder of the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// None: success is enough.
+    /// None: the status is sufficient.
     Nothing,
     /// As the response to an open.
     Open,
@@ -28,7 +28,7 @@ enum Form {
 }
 
 impl Form {
-    /// The decoding of the response to a request.
+    /// The decoder of the response to a request.
     fn of(request: &Request) -> Self {
         match request {
             Request::Open(_) => Self::Open,
@@ -55,7 +55,7 @@ pub(in crate::client) struct BufferedResponse {
     request: Request,
     form: Form,
     gathered: BytesMut,
-    /// The response exceeded its maximum.
+    /// Bytes of the response that have arrived, including those beyond [`MAX_BYTES`].
     seen: usize,
 }
 
@@ -65,7 +65,7 @@ impl BufferedResponse {
         Self { request, form, gathered: BytesMut::new(), seen: 0 }
     }
 
-    /// The request; one on an open file gets its handle.
+    /// The request. A close, sync or write gets the handle of its open file.
     pub(super) fn request(&mut self, file: FileHandle) -> Request {
         self.gathered.clear();
         self.seen = 0;

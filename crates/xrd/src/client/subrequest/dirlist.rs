@@ -12,7 +12,7 @@ pub(in crate::client) struct List {
     path: String,
     options: u8,
     listing: Dirlist,
-    /// The defect of the listing. Its remaining bytes are dropped.
+    /// The error of the listing. Its remaining bytes are dropped.
     error: Option<WireError>,
 }
 

@@ -1,5 +1,5 @@
-//! A range with page checksums. A page is delivered when its checksum is right; a damaged page is
-//! counted and affects no other. Pages that lie in one piece of the input are not copied.
+//! A range with page checksums. A page is delivered if its checksum matches; a damaged page is
+//! reported and affects no other. Pages that lie in one piece of the input are not copied.
 
 use super::{Outcome, Sink};
 use crate::wire::{
@@ -13,16 +13,16 @@ const CHECKSUM_BYTES: usize = 4;
 /// See the [module](self).
 #[derive(Debug)]
 pub(in crate::client) struct Pages {
-    /// Ranges that came in no frame, ascending.
+    /// Ranges that no frame has covered, ascending.
     missing: Vec<Range<u64>>,
     /// Ranges that arrived damaged, ascending within a frame; neighbours are joined.
     damaged: Vec<Range<u64>>,
-    /// It arrived damaged before.
+    /// The range arrived damaged before.
     again: bool,
-    /// The frame's data that is still to come, without checksums; `None` if its bytes are to be
-    /// dropped.
+    /// The range of the frame's data, without checksums, that is still to arrive; `None` if its
+    /// bytes are dropped.
     frame: Option<Range<u64>>,
-    /// A page and its checksum, as far as they have come. Invariant: at most a page and 4 bytes.
+    /// A page and its checksum, as far as they have arrived. Invariant: at most a page and 4 bytes.
     unit: BytesMut,
 }
 
@@ -40,8 +40,8 @@ impl Pages {
         }
     }
 
-    /// The request for the first missing range. There is only one, except with servers that read in
-    /// the background and were interrupted: the others are reported as missing at the end.
+    /// The request for the first missing range. Several can be missing only if a server that reads
+    /// in the background was interrupted: the others are reported as missing at the end.
     pub(super) fn request(&mut self, handle: FileHandle) -> Request {
         self.missing = self.missing();
         self.damaged.clear();
@@ -138,7 +138,8 @@ impl Pages {
         }
     }
 
-    /// The ranges that were not delivered, including the rest of an interrupted frame.
+    /// The ranges that were not delivered, including damaged pages and the rest of an interrupted
+    /// frame.
     pub(super) fn missing(&self) -> Vec<Range<u64>> {
         let mut missing = self.missing.clone();
         missing.extend(self.damaged.iter().cloned());

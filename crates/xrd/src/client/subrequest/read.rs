@@ -8,7 +8,7 @@ use std::ops::Range;
 /// See the [module](self).
 #[derive(Debug)]
 pub(in crate::client) struct Read {
-    /// The range still to come. Invariant: no more than 2 GiB.
+    /// The range still to arrive. Invariant: at most 2 GiB.
     left: Range<u64>,
     frames: Emptiness,
 }

@@ -1,4 +1,4 @@
-//! A vector read. The response names the element of each piece, so their order does not matter.
+//! A vector read. The response states the element of each piece, so their order is free.
 
 use super::{Emptiness, Sink};
 use crate::wire::{FileHandle, Request, SEGMENT_BYTES, Segment, WireError};
@@ -8,9 +8,9 @@ use std::ops::Range;
 /// One element.
 #[derive(Debug)]
 struct Element {
-    /// The part of it still to come.
+    /// The part of it still to arrive.
     left: Range<u64>,
-    /// The server began to answer it.
+    /// Its data has begun to arrive.
     begun: bool,
 }
 
@@ -20,11 +20,11 @@ pub(in crate::client) struct Vector {
     handle: FileHandle,
     /// The elements in the order of the request.
     elements: Vec<Element>,
-    /// All elements before it have begun: the search starts here.
+    /// Index before which all elements have begun: the search starts here.
     next: usize,
     /// The incomplete head of a segment. Invariant: fewer than [`SEGMENT_BYTES`].
     head: BytesMut,
-    /// The element that the data belongs to, and the number of bytes still to come.
+    /// The element that the data belongs to, and the number of bytes still to arrive.
     current: Option<(usize, u64)>,
     frames: Emptiness,
 }
@@ -80,15 +80,15 @@ impl Vector {
         Ok(())
     }
 
-    /// Finds the element that a segment answers.
+    /// Finds the element of a segment of the response.
     fn place(&mut self, segment: &Segment) -> Result<(), WireError> {
         let length = u64::from(segment.length);
         let asked = |element: &Element| {
             let begins = !element.begun && element.left.start == segment.offset;
             begins.then_some(element.left.end - element.left.start)
         };
-        // Of several that begin there, the one with the same length: a shorter response belongs to
-        // a range beyond the end of the file.
+        // Of several elements that begin there, the one with the same length; a shorter segment
+        // belongs to a range beyond the end of the file.
         let is_whole = |element: &Element| asked(element) == Some(length);
         let is_part = |element: &Element| asked(element).is_some_and(|all| length < all);
         let next = self.next;

@@ -25,7 +25,7 @@ impl Request {
         Ok(())
     }
 
-    /// The fields, and the data after the payload.
+    /// The 16 bytes of fields, and the data after the payload.
     fn parts(&self, payload: &mut BytesMut) -> Result<([u8; 16], Bytes), WireError> {
         let body = match self {
             Self::Protocol(ProtocolRequest { version, flags, expect }) => {

@@ -1,14 +1,15 @@
 //! Directory listings: one name a line, or pairs of lines, the second of which is the status.
 //!
 //! A listing with statuses begins with the entry `.` and the status `0 0 0 0`. Without that
-//! beginning the server did not support the option, and all lines are names. Frames
-//! of xrootd end between entries; that is not relied on. Only one entry is kept between pieces, and
-//! its length is bounded.
+//! beginning the server did not support the option, and all lines are names. Frames of xrootd end
+//! between entries, but the decoder accepts any split. It keeps only one entry between pieces, and
+//! bounds its length.
 //!
-//! The protocol has no escape for a name that has a line feed. With statuses, the lines up to the
-//! next status are one name. Where a line of a name has the form of a status, the lines behind it
-//! are misread: the listing fails where a status then begins a name of several lines or has none of
-//! its own. Without statuses each line is a name, and the server knows no file of it.
+//! The protocol has no escape for a line feed in a name. With statuses, the lines up to the next
+//! status are one name. If a line of a name has the form of a status, the following lines are
+//! misread; the listing fails when a name of several lines begins with a status, or at its end when
+//! a name has none. Without statuses each line is a name, and the server has no file with that
+//! name.
 
 use crate::wire::{StatInfo, WireError};
 use bytes::Bytes;
@@ -38,9 +39,9 @@ pub struct Dirlist {
     with_status: bool,
     /// Statuses are present; unknown before the first lines.
     in_pairs: Option<bool>,
-    /// An incomplete line. Invariant: no longer than [`MAX_LINE_BYTES`].
+    /// An incomplete line. Invariant: at most [`MAX_LINE_BYTES`].
     line: Vec<u8>,
-    /// A name whose status is still to come. Invariant: no longer than [`MAX_LINE_BYTES`].
+    /// A name whose status is still to arrive. Invariant: at most [`MAX_LINE_BYTES`].
     name: Option<Vec<u8>>,
 }
 
@@ -54,8 +55,7 @@ impl Dirlist {
     /// Feeds the next bytes; returns the entries that they complete.
     ///
     /// # Errors
-    /// A line or a name has more than 16 KiB, a name leads to another directory, or a status is
-    /// malformed.
+    /// A line or a name has more than 16 KiB, a name contains `/`, or a status is malformed.
     pub fn feed(&mut self, piece: &Bytes) -> Result<Vec<DirlistEntry>, WireError> {
         let mut entries = Vec::new();
         let mut rest = &piece[..];
@@ -94,7 +94,8 @@ impl Dirlist {
         append(&mut self.line, piece)
     }
 
-    /// Takes a line; `is_end` if no line feed ended it. Only a line of a name may be empty.
+    /// Ends a line; `is_end` if the end of the listing ended it. Only a line of a name may be
+    /// empty.
     fn end_of_line(&mut self, is_end: bool) -> Result<Vec<DirlistEntry>, WireError> {
         let line = std::mem::take(&mut self.line);
         if line.is_empty() && (is_end || self.in_pairs != Some(true)) {
@@ -142,7 +143,7 @@ fn append(line: &mut Vec<u8>, piece: &[u8]) -> Result<(), WireError> {
     Ok(())
 }
 
-/// An entry; `None` for the directory itself.
+/// Creates an entry; returns `None` for `.` and `..`.
 fn entry(name: &[u8], status: Option<StatInfo>) -> Result<Option<DirlistEntry>, WireError> {
     if matches!(name, b"." | b"..") {
         return Ok(None);

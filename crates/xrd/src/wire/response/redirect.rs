@@ -13,7 +13,7 @@ pub enum RedirectTarget {
         /// Its port; 0 if none was sent, which means the default.
         port: u16,
     },
-    /// A whole URL, also of other protocols.
+    /// A whole URL, possibly of another protocol.
     Url(String),
 }
 
@@ -71,7 +71,7 @@ impl Redirect {
             ));
         }
         if port < 0 {
-            // Flags in a number that has to be negative: they are inverted.
+            // The number carries the flags, inverted so that it is negative.
             let flags = (!port).unsigned_abs();
             return Ok(Self {
                 target: RedirectTarget::Url(place),
