@@ -1,10 +1,9 @@
-//! A decoded column: values back to back in native byte order, with Arrow's layout for what nests
-//! them.
+//! A decoded column: contiguous values in native byte order, with Arrow's layout for nested values.
 //!
-//! One entry (event) holds one *item* (scalars and fixed arrays) or, when [`Column::offsets`] is
-//! there, any number of items (jagged arrays). One item holds `item_shape.iter().product()` values,
-//! row-major: 1 for a scalar, 17 for `x[17]/F`, 6 for `x[n][2][3]/F`, whose entries hold `n` items
-//! each.
+//! One entry (event) holds one *item* (scalars and fixed arrays) or, if [`Column::offsets`] is
+//! present, any number of items (jagged arrays). One item holds `item_shape.iter().product()`
+//! values, row-major: 1 for a scalar, 17 for `x[17]/F`, 6 for `x[n][2][3]/F`, whose entries hold
+//! `n` items each.
 
 use crate::error::{FormatError, Result};
 use std::ops::Range;
@@ -39,20 +38,20 @@ pub enum ElementType {
     Text,
 }
 
-/// Strings back to back, as Arrow has them: string `i` is `bytes[offsets[i]..offsets[i + 1]]`. No
-/// encoding is promised.
+/// Contiguous strings in Arrow's layout: string `i` is `bytes[offsets[i]..offsets[i + 1]]`. The
+/// encoding is not specified.
 ///
 /// Invariant: offsets are never empty, start at 0, never decrease, and end at the number of bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Strings {
-    /// One more than there are strings.
+    /// Offsets: one more than the number of strings.
     pub offsets: Vec<i64>,
-    /// All strings.
+    /// The bytes of all strings.
     pub bytes: Vec<u8>,
 }
 
-/// The values of a column, typed; one contiguous buffer in native byte order, as Arrow's primitive
-/// arrays have it (Arrow packs booleans into bits, here they are bytes).
+/// The typed values of a column: one contiguous buffer in native byte order, like Arrow's primitive
+/// arrays, except that booleans take one byte each (Arrow packs them into bits).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Values {
@@ -80,21 +79,21 @@ pub enum Values {
     F64(Vec<f64>),
     /// Strings.
     Text(Strings),
-    /// Lists: each value is an entry of the column inside, which is where its elements are. That is
-    /// how `vector<vector<float>>` nests.
+    /// Lists: each value is an entry of the inner column, which holds its elements.
+    /// `vector<vector<float>>` nests in this way.
     Lists(Box<Column>),
 }
 
-/// A column, or a piece of one, for consecutive entries.
+/// A column, or a piece of one, of consecutive entries.
 ///
 /// Invariant: `values.len() == items * item_len`, where `items` is `entries` without offsets and
-/// `offsets[entries]` with them; offsets start at 0 and never decrease. A column inside
-/// [`Values::Lists`] keeps it too.
+/// `offsets[entries]` with them; offsets start at 0 and never decrease. It also holds for a column
+/// inside [`Values::Lists`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {
     /// Number of entries.
     pub entries: usize,
-    /// `entries + 1` item offsets for a jagged column, none for scalars and fixed arrays.
+    /// `entries + 1` item offsets for a jagged column; `None` for scalars and fixed arrays.
     pub offsets: Option<Vec<i64>>,
     /// Fixed dimensions of one item, outermost first; empty for scalars.
     pub item_shape: Vec<usize>,
@@ -109,8 +108,8 @@ impl Column {
         self.item_shape.iter().product()
     }
 
-    /// The range of values that belong to `entry`, as indices into [`Column::values`]; empty beyond
-    /// the last entry.
+    /// The range of the values of `entry`, as indices into [`Column::values`]; empty beyond the
+    /// last entry.
     #[must_use]
     pub fn value_range(&self, entry: usize) -> Range<usize> {
         if entry >= self.entries {
@@ -128,7 +127,7 @@ impl Column {
         }
     }
 
-    /// A copy of the consecutive `entries`; what lies beyond the last entry is left out.
+    /// Copies the consecutive `entries`, up to the last entry of the column.
     #[must_use]
     pub fn slice(&self, entries: Range<usize>) -> Self {
         let end = entries.end.min(self.entries);
@@ -149,17 +148,17 @@ impl Column {
         Self { entries: end - start, offsets, item_shape: self.item_shape.clone(), values }
     }
 
-    /// The pieces one after the other.
+    /// Concatenates the pieces.
     ///
     /// # Errors
-    /// [`FormatError::Invalid`] if there are none, or if they differ in type, shape or jaggedness.
+    /// [`FormatError::Invalid`] if there are no pieces, or if they differ in type, shape or
+    /// jaggedness.
     pub fn concat(pieces: &[Self]) -> Result<Self> {
         let whole: Vec<_> = pieces.iter().map(|piece| (piece, 0..piece.entries)).collect();
         Self::concat_parts(&whole)
     }
 
-    /// Entries of some columns, one part after the other; what lies beyond the last entry of one is
-    /// left out.
+    /// Concatenates entries of some columns; each range is limited to the entries of its column.
     ///
     /// # Errors
     /// As [`Self::concat`].
@@ -179,7 +178,7 @@ impl Column {
         Ok(whole)
     }
 
-    /// No entries of the same type and shape, with room for that many and for their values.
+    /// An empty column of the same type and shape, with capacity for that many entries and values.
     pub(crate) fn none_of(&self, entries: usize, values: usize) -> Self {
         Self {
             entries: 0,
@@ -202,7 +201,7 @@ impl Column {
         self.value_range(entries.start).start..self.value_range(end - 1).end
     }
 
-    /// Appends some entries of `more`; false if it differs in type, shape or jaggedness.
+    /// Appends entries of `more`; returns false if it differs in type, shape or jaggedness.
     pub(crate) fn append(&mut self, more: &Self, entries: Range<usize>) -> bool {
         if more.item_shape != self.item_shape
             || more.offsets.is_some() != self.offsets.is_some()

@@ -1,4 +1,4 @@
-//! Errors of a file, in terms of the file.
+//! Errors of a file: which part of it is wrong, and how.
 
 use hither_core::ErrorKind;
 use hither_core::error::suggest::Suggestion;
@@ -6,70 +6,71 @@ use hither_core::error::suggest::Suggestion;
 /// A result with this crate's [`FormatError`].
 pub type Result<T, E = FormatError> = std::result::Result<T, E>;
 
-/// Why a file, a tree or a branch cannot be read.
+/// Reason why a file, a tree or a branch cannot be read.
 ///
-/// Converts into [`hither_core::Error`] at the crate's border, where [`hither_core::ErrorKind`]
-/// decides on exit codes.
+/// Converts into [`hither_core::Error`] for other crates; its [`hither_core::ErrorKind`] determines
+/// the exit code.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FormatError {
-    /// The file does not begin as a ROOT file does; probably an error page, or another format.
+    /// The file does not begin like a ROOT file: probably an error page, or another format.
     #[error("not a ROOT file: it begins with {seen}, expected `root` and a version number")]
     NotRoot {
-        /// The first bytes, as text where they are text.
+        /// The first bytes, as text if they are text.
         seen: String,
     },
-    /// The bytes contradict the format, or each other.
+    /// The bytes violate the format, or contradict each other.
     #[error("{what} is corrupt: {why}")]
     Corrupt {
-        /// Which part of the file.
+        /// The part of the file.
         what: String,
-        /// The bytes seen, and those expected.
+        /// The bytes found, and those expected.
         why: String,
     },
-    /// Bytes are missing at the end; the file is perhaps still being written or was copied in part.
+    /// Bytes are missing at the end; the file may still be open for writing, or was copied
+    /// partially.
     #[error("{what} is cut off: {needed} bytes are needed, {available} are there")]
     Truncated {
-        /// Which part of the file.
+        /// The part of the file.
         what: String,
-        /// Bytes that must be there.
+        /// Number of bytes needed.
         needed: u64,
-        /// Bytes that are there.
+        /// Number of bytes present.
         available: u64,
     },
-    /// A branch of a type that this version cannot decode.
+    /// A branch of a type that this crate cannot decode.
     #[error("branch `{branch}` of type `{type_name}` is unsupported: {why}")]
     Unsupported {
         /// Path of the branch.
         branch: String,
-        /// Its C++ type, as far as it is known.
+        /// Its C++ type, as far as known.
         type_name: String,
-        /// The missing feature, and what to do instead if anything.
+        /// The missing feature, and an alternative if there is one.
         why: String,
     },
-    /// A feature of a file or object that this version cannot read.
+    /// A feature of a file or object that this crate cannot read.
     #[error("unsupported: {what}")]
     UnsupportedFeature {
         /// The feature.
         what: String,
     },
-    /// No object of that name.
+    /// There is no object of that name.
     #[error("no {kind} `{name}`{suggestion}")]
     NotFound {
         /// The kind of object: `tree`, `branch`, `directory`.
         kind: &'static str,
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// Names that exist.
         suggestion: Suggestion,
     },
-    /// The file has no tree, and none was named.
+    /// The file has no tree, and the caller named none.
     #[error("no tree in this file{suggestion}")]
     NoTree {
         /// The other objects, with their classes.
         suggestion: Suggestion,
     },
-    /// A name was needed because there are several objects.
+    /// There are several objects, and the caller named none of them.
     #[error("which {kind}? {}", listed(.choices))]
     Several {
         /// The kind of object: `tree`, `RNTuple`, `branch`.
@@ -90,7 +91,7 @@ impl FormatError {
         Self::Corrupt { what: what.into(), why: why.into() }
     }
 
-    /// The kind that callers decide on.
+    /// The error kind on which callers decide.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
@@ -108,7 +109,7 @@ impl From<FormatError> for hither_core::Error {
     fn from(error: FormatError) -> Self {
         let whole = Self::new(error.kind(), error.to_string());
         match error {
-            // Bindings tell a missing name in a file from a missing file.
+            // Bindings use the source to distinguish a missing name in a file from a missing file.
             FormatError::NotFound { .. } | FormatError::NoTree { .. } => whole.with_source(error),
             _ => whole,
         }

@@ -1,10 +1,10 @@
-//! File formats as pure state machines: from columns and entries to byte ranges, and from bytes to
-//! arrays.
+//! File formats as sans-I/O state machines: from columns and entries to byte ranges, and from bytes
+//! to arrays.
 //!
-//! Nothing in this crate does I/O. A reader is a function of the bytes that are there so far
-//! ([`SparseBytes`]); it returns a [`DecodeResult`]: either the value, or the ranges that it still
-//! [needs](NeededRanges). The caller fetches those ranges, adds them, and calls again. The same
-//! bytes kept on disk therefore replay an open without a single round trip.
+//! This crate does no I/O. A reader is a function of the bytes fetched so far ([`SparseBytes`]); it
+//! returns a [`DecodeResult`]: either the value, or the ranges that it still [needs](NeededRanges).
+//! The caller fetches those ranges, adds them, and calls again. So with the same bytes in a disk
+//! cache, an open needs no round trip.
 //!
 //! # Where to start reading
 //!

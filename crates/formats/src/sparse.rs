@@ -1,31 +1,32 @@
-//! The bytes of a file that are known so far, and what a reader says it still needs.
+//! The bytes of a file that have been fetched, and the ranges that a reader still needs.
 
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The result of a reader: the value, or the ranges it needs first.
+/// The result of a reader: the value, or the ranges to fetch first.
 #[derive(Debug)]
 pub enum DecodeResult<T> {
-    /// Fetch these, add them to the [`SparseBytes`], and ask again.
+    /// Fetch these ranges, add them to the [`SparseBytes`], and call again.
     NeedsData(NeededRanges),
-    /// The answer.
+    /// The value.
     Data(T),
 }
 
-/// Byte ranges wanted by a reader.
+/// Byte ranges that a reader needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NeededRanges {
-    /// Without these the reader cannot go on.
+    /// The reader cannot continue without these.
     pub required: Vec<Range<u64>>,
-    /// As `required`, but the last `tail` bytes of a file whose size is not known yet; 0 for none.
+    /// Also required: the last `tail` bytes of a file whose size is not known yet; 0 for none.
     pub tail: u64,
-    /// Likely to be needed next; free to fetch along where that costs no round trip.
+    /// Likely to be needed next; worth fetching together with the others if that costs no round
+    /// trip.
     pub prefetch: Vec<Range<u64>>,
 }
 
-/// A file with holes: the pieces of it that have been fetched. Pieces never overlap and adjacent
-/// ones are joined only when a read spans them.
+/// A file with holes: the pieces of it that have been fetched. Pieces never overlap; adjacent
+/// pieces are joined only when a read spans them.
 #[derive(Debug, Clone, Default)]
 pub struct SparseBytes {
     size: Option<u64>,
@@ -33,13 +34,13 @@ pub struct SparseBytes {
 }
 
 impl SparseBytes {
-    /// Nothing known yet.
+    /// Creates a file of which no bytes are present.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The whole of a small file.
+    /// Creates a small file of which all bytes are present.
     #[must_use]
     pub fn whole(bytes: Bytes) -> Self {
         let mut all = Self { size: Some(bytes.len() as u64), pieces: BTreeMap::new() };
@@ -47,18 +48,19 @@ impl SparseBytes {
         all
     }
 
-    /// The size of the file, once some answer has told it.
+    /// The size of the file, once a response has stated it.
     #[must_use]
     pub fn size(&self) -> Option<u64> {
         self.size
     }
 
-    /// Remembers the size of the file.
+    /// Stores the size of the file.
     pub fn set_size(&mut self, size: u64) {
         self.size = Some(size);
     }
 
-    /// Adds bytes found at `offset`. What is already known is kept, so pieces never overlap.
+    /// Adds bytes at `offset`. Bytes that are present already are kept, so that pieces never
+    /// overlap.
     pub fn insert(&mut self, offset: u64, bytes: Bytes) {
         let end = offset.saturating_add(bytes.len() as u64);
         let mut at = offset;
@@ -83,7 +85,7 @@ impl SparseBytes {
         }
     }
 
-    /// The bytes of `range` if every one of them is known. Copies only where the range spans
+    /// Returns the bytes of `range` if all of them are present. Copies only if the range spans
     /// several pieces.
     #[must_use]
     pub fn get(&self, range: Range<u64>) -> Option<Bytes> {
@@ -118,7 +120,7 @@ impl SparseBytes {
         Some(joined.into())
     }
 
-    /// The known pieces in order of offset.
+    /// The pieces in order of offset.
     pub fn pieces(&self) -> impl Iterator<Item = (u64, &Bytes)> {
         self.pieces.iter().map(|(&offset, bytes)| (offset, bytes))
     }

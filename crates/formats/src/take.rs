@@ -1,11 +1,11 @@
-//! Some of the entries of a column, or some of the items of its lists.
+//! Selection of entries of a column, or of items of its lists.
 
 use crate::{Column, Values};
 use std::ops::Range;
 
 impl Column {
-    /// The entries in `keep`, which are ranges in any order; what lies beyond the last entry is
-    /// left out.
+    /// Copies the entries of the ranges `keep`, in their order, each limited to the entries of the
+    /// column.
     #[must_use]
     pub fn take_ranges(&self, keep: &[Range<usize>]) -> Self {
         let entries = keep.iter().map(ExactSizeIterator::len).sum();
@@ -19,8 +19,7 @@ impl Column {
 }
 
 impl Values {
-    /// The values in `keep`, which are ranges in any order; what lies beyond the last one is left
-    /// out.
+    /// Copies the values of the ranges `keep`, in their order, each limited to the values present.
     #[must_use]
     pub fn take_ranges(&self, keep: &[Range<usize>]) -> Self {
         let mut taken = self.none_of(keep.iter().map(ExactSizeIterator::len).sum());
@@ -37,7 +36,7 @@ mod tests {
     use crate::Strings;
     use proptest::prelude::*;
 
-    /// Lists of lists of strings: `counts` of them.
+    /// Lists of lists of strings, of these lengths.
     fn nested(counts: &[u8]) -> Column {
         let offsets = |counts: &[u8]| {
             counts.iter().fold(vec![0_i64], |mut all, count| {

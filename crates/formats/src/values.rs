@@ -1,9 +1,9 @@
-//! Operations on typed values, strings and lists of values.
+//! Operations on typed values, strings and lists.
 
 use crate::{ElementType, Strings, Values};
 use std::ops::Range;
 
-/// Pairs of numbers of the same type, both vectors bound; `$other` for all other pairs.
+/// Binds both vectors of a pair of numbers of the same type; `$other` for all other pairs.
 macro_rules! with_pair {
     (($a:expr, $b:expr), ($x:ident, $y:ident) => $body:expr, $other:expr) => {
         match ($a, $b) {
@@ -24,7 +24,7 @@ macro_rules! with_pair {
 }
 
 impl ElementType {
-    /// Bytes of one number, in a file and in memory; 1 for strings, whose size differs.
+    /// Bytes of one number, in a file and in memory; 1 for strings, whose lengths differ.
     #[must_use]
     pub const fn size(self) -> usize {
         match self {
@@ -56,7 +56,7 @@ impl ElementType {
 }
 
 impl Values {
-    /// No values yet, with room for `capacity` of them.
+    /// Empty values, with capacity for `capacity` of them.
     #[must_use]
     pub fn with_capacity(element: ElementType, capacity: usize) -> Self {
         match element {
@@ -75,7 +75,7 @@ impl Values {
         }
     }
 
-    /// No values of the same type, with room for `capacity` of them.
+    /// Empty values of the same type, with capacity for `capacity` of them.
     pub(crate) fn none_of(&self, capacity: usize) -> Self {
         match self {
             Self::Lists(column) => Self::Lists(Box::new(column.slice(0..0))),
@@ -83,7 +83,7 @@ impl Values {
         }
     }
 
-    /// The type of each value; of lists, that of their innermost values.
+    /// The type of each value; for lists, the type of their innermost values.
     #[must_use]
     pub fn element_type(&self) -> ElementType {
         match self {
@@ -103,7 +103,7 @@ impl Values {
         }
     }
 
-    /// Number of values; a list is one.
+    /// Number of values; a list counts as one.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -123,13 +123,13 @@ impl Values {
         }
     }
 
-    /// Returns true if there are none.
+    /// Returns true if there are no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// A copy of the values of `range`; what lies beyond the end is left out.
+    /// Copies the values of `range`, up to the last value.
     #[must_use]
     pub fn slice(&self, range: Range<usize>) -> Self {
         match self {
@@ -147,13 +147,13 @@ impl Values {
         out
     }
 
-    /// Appends `more`; false if it is of another type, and then what is nested may have grown.
+    /// Appends `more`. Returns false if it is of another type; then inner columns may have grown.
     #[must_use]
     pub fn append(&mut self, more: &Self) -> bool {
         self.append_part(more, 0..more.len())
     }
 
-    /// As [`Self::append`], the values of `range` only; what lies beyond the end is left out.
+    /// Appends the values of `range`, up to the last value. Otherwise as [`Self::append`].
     pub(crate) fn append_part(&mut self, more: &Self, range: Range<usize>) -> bool {
         match (&mut *self, more) {
             (Self::Text(strings), Self::Text(more)) => {
@@ -177,7 +177,7 @@ impl Default for Strings {
 }
 
 impl Strings {
-    /// No strings yet, with room for `capacity` of them.
+    /// Empty strings, with capacity for `capacity` of them.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         let mut offsets = Vec::with_capacity(capacity.saturating_add(1));
@@ -191,7 +191,7 @@ impl Strings {
         self.offsets.len().saturating_sub(1)
     }
 
-    /// Returns true if there are none.
+    /// Returns true if there are no strings.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -204,7 +204,7 @@ impl Strings {
         self.bytes.get(at(index)?..at(index.checked_add(1)?)?)
     }
 
-    /// Adds a string.
+    /// Appends a string.
     pub fn push(&mut self, text: &[u8]) {
         self.bytes.extend_from_slice(text);
         self.close();

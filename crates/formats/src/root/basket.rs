@@ -1,8 +1,8 @@
 //! Decoding a basket: from its bytes to the values of one column.
 //!
-//! A basket holds the values of consecutive entries, big-endian, without gaps. Where entries differ
-//! in size a table with the position of each entry follows; positions count from the basket's key,
-//! and the border between data and table is in the key, too.
+//! A basket holds the values of consecutive entries, big-endian, without gaps. If entries differ in
+//! size, a table of the position of each entry follows. Positions count from the start of the
+//! basket's key. The key also states where the data ends and the table begins.
 
 use super::codec::Decompressor;
 use super::cursor::Cursor;
@@ -16,19 +16,19 @@ use bytes::Bytes;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// I/O bit of a basket whose table of positions was left out, or stored as sizes.
+/// I/O bit of a basket whose table of positions was omitted, or stores sizes.
 const GENERATED_OFFSETS: u8 = 1;
 
-/// How the values of a column are found in the baskets of its branch.
+/// The decoding of a column from the baskets of its branch.
 #[derive(Debug, Clone)]
 pub(super) enum ColumnDecoding {
-    /// Numbers that lie as their leaves say.
+    /// Numbers at fixed positions that their leaves state.
     Numbers(Placement),
-    /// One column of what has a shape.
+    /// One column of a streamed type.
     Shaped { shape: Arc<StreamedType>, leaf: Arc<StreamedColumn> },
 }
 
-/// How the numbers of a column lie in the baskets of its branch.
+/// The layout of a column's numbers in the baskets of its branch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Placement {
     pub(super) packed: NumberEncoding,
@@ -37,19 +37,19 @@ pub(super) struct Placement {
     pub(super) jagged: bool,
     /// Marker bytes before the values of each entry.
     pub(super) marker: usize,
-    /// Bytes of one entry of the branch: of all its leaves, if there are several.
+    /// Bytes of one entry of the branch: of all its leaves, if it has several.
     pub(super) record: usize,
-    /// Where in the record this column begins.
+    /// Offset of this column in the entry.
     pub(super) offset: usize,
 }
 
-/// A basket inside the tree's object: never compressed.
+/// A basket inside the tree's object; never compressed.
 #[derive(Debug, Clone)]
 pub(crate) struct EmbeddedBasket {
     head: BasketHead,
-    /// Data, from the first entry on.
+    /// Data, beginning with the first entry.
     data: Bytes,
-    /// Positions of the entries, big-endian, if it has them.
+    /// Positions of the entries, big-endian, if the basket has them.
     table: Option<Bytes>,
 }
 
@@ -107,7 +107,7 @@ impl EmbeddedBasket {
         }
         let mut data = Bytes::new();
         if flag == 1 || flag > 10 {
-            // The buffer as it is in memory, which begins with the key.
+            // The buffer as in memory, which begins with the key.
             let keylen = usize::from(head.key.keylen);
             cursor.skip(keylen)?;
             data = slice(&mut cursor, head.border)?;
@@ -182,7 +182,8 @@ fn decode(
     }
 }
 
-/// Where each entry of a shape is; none where that has to be found by reading them in order.
+/// The byte range of each entry of a streamed type; `None` if only reading the entries in order
+/// shows it.
 fn ranges(
     head: &BasketHead,
     data: &[u8],
@@ -193,7 +194,7 @@ fn ranges(
         if head.generated_offsets || head.entries == 0 {
             return Ok(None);
         }
-        // Without a table, all are of the same size.
+        // Without a table, all entries have the same size.
         let size = data.len() / head.entries;
         if size * head.entries != data.len() {
             return Ok(None);
@@ -267,7 +268,7 @@ fn decode_any_lists(
         let end = starts.next().unwrap_or(Ok(data.len()))?;
         let length = end.checked_sub(start).filter(|_| end <= data.len());
         let length = length.ok_or_else(|| corrupt(format!("entry from byte {start} to {end}")))?;
-        // An empty entry may come without its marker.
+        // An empty entry may lack its marker.
         let body = length.saturating_sub(placement.marker);
         if body % item != 0 {
             return Err(corrupt(format!("entry of {body} bytes, items have {item}")));
@@ -285,12 +286,12 @@ fn decode_any_lists(
     Ok(Column { entries: head.entries, offsets: Some(offsets), item_shape: Vec::new(), values })
 }
 
-/// As [`decode_jagged`], for what nearly all baskets are: whole items of a power of two of bytes,
-/// without markers, behind a table that ascends. None for anything else, be it legal or not.
+/// Fast path of [`decode_jagged`] for nearly all baskets: whole items whose size is a power of two,
+/// without markers, with an ascending table. Returns `None` for all others, valid or not.
 ///
-/// Entries are short, so a division and a branch for each of them would take longer than unpacking
-/// them: here everything is checked first, and then computed, in loops that compilers make into
-/// vector instructions.
+/// Entries are short, so that a division and a branch per entry would take longer than
+/// decompression. This function first checks everything and then computes, in loops that compilers
+/// vectorize.
 fn decode_plain_lists(
     head: &BasketHead,
     data: &[u8],
@@ -312,7 +313,7 @@ fn decode_plain_lists(
     let pairs = || starts.iter().zip(starts.iter().skip(1));
     let ascends = pairs().fold(true, |so_far, (one, next)| so_far & (at(one) <= at(next)));
     let parts = starts.iter().fold(end.wrapping_sub(first), |parts, raw| {
-        // A remainder anywhere shows in the lowest bits.
+        // A remainder of any entry shows in the lowest bits.
         parts | at(raw).wrapping_sub(first)
     });
     let whole = usize::try_from(parts).ok()? & (item - 1) == 0;
@@ -330,7 +331,7 @@ fn decode_plain_lists(
     Some(Column { entries, offsets: Some(offsets), item_shape: Vec::new(), values })
 }
 
-/// Where each entry begins in the data.
+/// The position of each entry in the data.
 fn positions<'a>(
     head: &BasketHead,
     table: Option<&'a [u8]>,
@@ -356,7 +357,8 @@ fn positions<'a>(
     Ok(table.iter().take(entries).enumerate().map(move |(index, raw)| {
         let value = u32::from_be_bytes(*raw) as usize;
         if sizes {
-            // The first is the key's size, each further one the size of the entry before.
+            // The first value is the size of the key, each further one the size of the previous
+            // entry.
             sum = if index == 0 { 0 } else { sum.saturating_add(value) };
             return Ok(sum);
         }

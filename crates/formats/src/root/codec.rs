@@ -1,11 +1,11 @@
 //! Compressed payloads.
 //!
-//! A payload is a row of blocks of at most 16 MiB - 1 bytes each: two letters for the codec, a
+//! A payload is a sequence of blocks of at most 16 MiB - 1 bytes each: two letters for the codec, a
 //! method byte, the compressed and the uncompressed size (three little-endian bytes each), then the
 //! compressed bytes. `L4` blocks begin with the XXH64 of the rest, big-endian, which counts as
-//! compressed bytes. The sizes of all blocks are in plain sight, so that they are checked against
-//! the declared size of the object, and against what the codec can possibly reach, before anything
-//! is allocated.
+//! compressed bytes. The sizes of all blocks are readable without decompression, so they are
+//! checked against the declared size of the object and the maximum ratio of the codec before any
+//! allocation.
 
 use crate::error::{FormatError, Result};
 use liblzma::stream::{Action, Stream};
@@ -13,14 +13,14 @@ use std::fmt;
 
 /// Bytes of a block's header.
 const HEADER: usize = 9;
-/// Memory that the XZ decoder may take: ROOT's presets use dictionaries up to 64 MiB at level 9.
+/// Memory limit of the XZ decoder: ROOT's presets use dictionaries up to 64 MiB at level 9.
 const XZ_MEMORY: u64 = 128 << 20;
-/// Largest object that is unpacked; ROOT's own buffers end at 1 GiB.
+/// Maximum size of a decompressed object; ROOT's own buffers are limited to 1 GiB.
 const MAX_BYTES: usize = 1 << 30;
 
-/// Reusable decompressors and a scratch buffer; one per thread that decodes.
+/// Reusable decompressors and a scratch buffer, for one decoding thread.
 ///
-/// Holds the largest uncompressed basket seen so far, and some 200 KiB of decoder state.
+/// Holds the largest uncompressed basket so far, and about 200 KiB of decoder state.
 pub struct Decompressor {
     deflate: libdeflater::Decompressor,
     zstd: Option<zstd::bulk::Decompressor<'static>>,
@@ -51,9 +51,8 @@ enum Codec {
 }
 
 impl Codec {
-    /// Uncompressed bytes that `compressed` bytes can possibly become. Deflate emits at most 258
-    /// bytes per two bits, LZ4 255 per byte. XZ and Zstandard have no useful bound below the size
-    /// of a block.
+    /// Maximum uncompressed size of `compressed` bytes. Deflate emits at most 258 bytes per two
+    /// bits, LZ4 255 per byte. XZ and Zstandard have no useful limit below the size of a block.
     fn largest_output(self, compressed: usize) -> usize {
         match self {
             Self::Zlib | Self::Deflate => compressed.saturating_mul(1032).saturating_add(1032),
@@ -70,14 +69,14 @@ struct Block<'a> {
 }
 
 impl Decompressor {
-    /// Decompressors with nothing allocated but the state of deflate.
+    /// Creates decompressors; allocates only the state of deflate.
     #[must_use]
     pub fn new() -> Self {
         Self { deflate: libdeflater::Decompressor::new(), zstd: None, scratch: Vec::new() }
     }
 
-    /// Unpacks a payload of `size` uncompressed bytes. `packed` is the payload as it is in the
-    /// file: of exactly `size` bytes, it is not compressed.
+    /// Decompresses a payload to `size` bytes. `packed` is the payload as stored; if it has exactly
+    /// `size` bytes, it is not compressed.
     pub(super) fn unpack(&mut self, packed: &[u8], size: usize) -> Result<Vec<u8>> {
         if packed.len() == size {
             return Ok(packed.to_vec());
@@ -88,7 +87,8 @@ impl Decompressor {
         Ok(out)
     }
 
-    /// As [`Self::unpack`], and hands the bytes to `read` without giving up the scratch buffer.
+    /// Decompresses as [`Self::unpack`] does, into the scratch buffer, and passes the bytes to
+    /// `read`.
     pub(super) fn unpacked<T>(
         &mut self,
         packed: &[u8],
@@ -100,8 +100,8 @@ impl Decompressor {
         }
         check_sizes(packed, size)?;
         let mut scratch = std::mem::take(&mut self.scratch);
-        // It only grows: clearing what is about to be overwritten would cost as much as a fast
-        // codec.
+        // The buffer only grows: clearing bytes that are overwritten next would cost as much as a
+        // fast codec.
         if scratch.len() < size {
             scratch.resize(size, 0);
         }
@@ -111,7 +111,7 @@ impl Decompressor {
         result
     }
 
-    /// Unpacks blocks that together make all of `out`.
+    /// Decompresses blocks that together fill `out`.
     fn unpack_blocks(&mut self, packed: &[u8], out: &mut [u8]) -> Result<()> {
         let mut packed = packed;
         let mut out = out;
@@ -157,8 +157,8 @@ fn bad<E: fmt::Display>(codec: &'static str) -> impl Fn(E) -> FormatError {
     move |error| corrupt(format!("{codec}: {error}"))
 }
 
-/// Walks the headers of all blocks: together they must make `size` bytes out of `packed`, each
-/// within its codec's reach.
+/// Checks the headers of all blocks: together they must decompress `packed` to `size` bytes, each
+/// within the maximum ratio of its codec.
 fn check_sizes(packed: &[u8], size: usize) -> Result<()> {
     if size > MAX_BYTES {
         return Err(corrupt(format!("announces {size} bytes, the format allows {MAX_BYTES}")));

@@ -3,12 +3,12 @@
 use crate::ElementType;
 use crate::error::{FormatError, Result};
 
-/// A position in bytes that came from a file. Every read checks that the bytes are there.
+/// A position in bytes from a file. Every read checks that the bytes are present.
 #[derive(Debug, Clone)]
 pub(super) struct Cursor<'a> {
     data: &'a [u8],
     position: usize,
-    /// Name of what is read, for messages.
+    /// Name of the structure, for error messages.
     what: &'static str,
 }
 
@@ -27,7 +27,7 @@ impl<'a> Cursor<'a> {
         Self { data, position: 0, what }
     }
 
-    /// A cursor over the same bytes at another position.
+    /// Creates a cursor over the same bytes at another position.
     pub(super) fn at(&self, position: usize) -> Self {
         Self { data: self.data, position, what: self.what }
     }
@@ -36,7 +36,7 @@ impl<'a> Cursor<'a> {
         self.position
     }
 
-    /// Bytes left.
+    /// Number of remaining bytes.
     pub(super) fn left(&self) -> usize {
         self.data.len().saturating_sub(self.position)
     }
@@ -64,7 +64,7 @@ impl<'a> Cursor<'a> {
         self.take(count).map(drop)
     }
 
-    /// Moves to a position that was computed from outside numbers.
+    /// Moves to a position that was computed from numbers in the file.
     pub(super) fn seek(&mut self, position: usize) -> Result<()> {
         if position > self.data.len() {
             return Err(self.corrupt(format!("points to byte {position}, beyond the end")));
@@ -75,7 +75,7 @@ impl<'a> Cursor<'a> {
 
     number!(u8: u8, u16: u16, i16: i16, u32: u32, i32: i32, i64: i64, f32: f32, f64: f64);
 
-    /// A whole number of this type; none for other types.
+    /// Reads an integer of this type; returns `None` for other types.
     pub(super) fn int(&mut self, element: ElementType) -> Result<Option<i64>> {
         Ok(Some(match element {
             ElementType::Bool | ElementType::U8 => i64::from(self.u8()?),
@@ -89,19 +89,19 @@ impl<'a> Cursor<'a> {
         }))
     }
 
-    /// A count: an `i32` that must not be negative.
+    /// Reads a count: an `i32` that must not be negative.
     pub(super) fn count(&mut self) -> Result<usize> {
         let value = self.i32()?;
         usize::try_from(value).map_err(|_| self.corrupt(format!("negative count {value}")))
     }
 
-    /// An offset in the file of 4 or, in the large form, 8 bytes.
+    /// Reads an offset in the file, of 4 bytes or, in the large form, 8.
     pub(super) fn offset(&mut self, large: bool) -> Result<u64> {
         let value = if large { self.i64()? } else { i64::from(self.i32()?) };
         u64::try_from(value).map_err(|_| self.corrupt(format!("negative offset {value}")))
     }
 
-    /// The bytes of a `TString`: one length byte, or 255 and a four-byte length.
+    /// Reads the bytes of a `TString`: one length byte, or 255 and a four-byte length.
     pub(super) fn text(&mut self) -> Result<&'a [u8]> {
         let length = match self.u8()? {
             255 => self.count()?,
@@ -110,12 +110,12 @@ impl<'a> Cursor<'a> {
         self.take(length)
     }
 
-    /// A `TString` as UTF-8; what is not UTF-8 is replaced.
+    /// Reads a `TString` as UTF-8; invalid sequences are replaced.
     pub(super) fn string(&mut self) -> Result<String> {
         self.text().map(|text| String::from_utf8_lossy(text).into_owned())
     }
 
-    /// The bytes of a zero-terminated string.
+    /// Reads the bytes of a zero-terminated string.
     pub(super) fn c_string(&mut self) -> Result<&'a [u8]> {
         let rest = self.data.get(self.position..).unwrap_or_default();
         match rest.iter().position(|&byte| byte == 0) {

@@ -1,14 +1,14 @@
-//! Directories: a record that says where their list of keys is, and that list.
+//! Directories: a record with the range of their list of keys, and that list.
 
 use super::cursor::Cursor;
 use super::key::{Key, KeyHead};
 use crate::error::{FormatError, Result};
 use std::ops::Range;
 
-/// Bytes that a directory's record takes at most: version, two times, two sizes, three offsets.
+/// Maximum bytes of a directory's record: version, two times, two sizes, three offsets.
 pub(super) const RECORD: u64 = 2 + 8 + 8 + 24;
 
-/// Where the list of keys of a directory is, from its record.
+/// The range of a directory's list of keys, from its record.
 pub(super) fn keys_range(record: &[u8], end: u64) -> Result<Range<u64>> {
     let mut cursor = Cursor::new(record, "directory");
     let version = cursor.i16()?;
@@ -33,7 +33,7 @@ pub(super) fn keys_range(record: &[u8], end: u64) -> Result<Range<u64>> {
     }
 }
 
-/// The keys in a stored list of keys. Objects must lie within the file, which ends at `end`.
+/// Decodes a stored list of keys. Objects must lie within the file, which ends at `end`.
 pub(super) fn read_keys(stored: &[u8], end: u64) -> Result<Vec<Key>> {
     if stored.is_empty() {
         return Ok(Vec::new());
@@ -42,7 +42,7 @@ pub(super) fn read_keys(stored: &[u8], end: u64) -> Result<Vec<Key>> {
     let head = KeyHead::read(&mut cursor)?;
     cursor.seek(usize::from(head.keylen))?;
     let count = cursor.count()?;
-    // The shortest key: 26 bytes and three empty strings.
+    // The shortest key has 26 bytes and three empty strings.
     let mut keys = Vec::with_capacity(count.min(cursor.left() / 29 + 1));
     for _ in 0..count {
         let key = Key::read(&mut cursor)?;
@@ -72,8 +72,7 @@ pub(super) fn is_ntuple(class: &str) -> bool {
     matches!(class, "ROOT::RNTuple" | "ROOT::Experimental::RNTuple")
 }
 
-/// For each name, the key of the highest cycle that `wanted` accepts, in the order of first
-/// appearance.
+/// The newest key (highest cycle) of each name that `wanted` accepts, in order of first appearance.
 pub(super) fn newest<'a>(keys: &'a [Key], wanted: impl Fn(&Key) -> bool) -> Vec<&'a Key> {
     let mut index = std::collections::HashMap::new();
     let mut newest: Vec<&'a Key> = Vec::new();

@@ -1,4 +1,4 @@
-//! The file's header, and finding trees in its directories.
+//! The file's header, and the trees in its directories.
 
 use super::cursor::Cursor;
 use super::directory::{RECORD, is_directory, is_ntuple, is_tree, keys_range, newest, read_keys};
@@ -12,23 +12,24 @@ use hither_core::error::suggest::Suggestion;
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// Bytes read at the front: header and the record of the top directory, whose place depends on the
-/// file's name.
+/// Bytes read at the front: the header and the record of the top directory, whose offset depends on
+/// the file's name.
 const HEAD: u64 = 512;
-/// Bytes read at the end. A new connection may send ten segments before it hears back, and it is
-/// segments that count: servers send the header of the answer, the head, and the framing between
-/// the parts in a small one each (measured on nginx). That leaves six full ones and a bit. A larger
-/// tail costs a second round trip, whatever its size.
+/// Bytes read at the end. A new connection may send ten segments before the first acknowledgement
+/// (its initial window), and the window counts segments: servers send the header of the response,
+/// the head, and the framing between the parts as one small segment each (measured on nginx). That
+/// leaves somewhat more than six full segments. A larger tail costs a second round trip, whatever
+/// its size.
 const TAIL: u64 = 8_000;
-/// Bytes of the header that must be there in any file.
+/// Minimum size of a header.
 const SHORTEST_HEADER: u64 = 61;
-/// Nesting of directories that is followed.
+/// Maximum depth of directories that are searched.
 const MAX_DEPTH: usize = 32;
-/// Directories that are looked into.
+/// Maximum number of directories that are searched.
 const MAX_DIRECTORIES: usize = 10_000;
-/// Trees that are listed.
+/// Maximum number of trees that are listed.
 const MAX_TREES: usize = 100_000;
-/// Longest path, in bytes, of a directory that is looked into.
+/// Maximum length of the path of a directory that is searched, in bytes.
 const MAX_PATH: usize = 1024;
 
 /// An open ROOT file: its header and the keys of its top directory.
@@ -44,13 +45,13 @@ pub struct RootFile {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TreeKey {
-    /// Path from the top directory, such as `dir/Events`; what [`RootFile::tree`] takes.
+    /// Path from the top directory, such as `dir/Events`; the argument of [`RootFile::tree`].
     pub path: String,
     /// Its key: title, class, cycle, sizes.
     pub key: Key,
 }
 
-/// A value, or the range that is missing for it.
+/// A value, or the missing range that it needs.
 enum Got<T> {
     Have(T),
     Missing(Range<u64>),
@@ -77,7 +78,8 @@ impl Header {
         let mut cursor = Cursor::new(head, "header");
         cursor.skip(4)?;
         let version = cursor.i32()?;
-        // `/etc/passwd` begins with `root`, too; but no version is four characters of text.
+        // `/etc/passwd` begins with `root`, too; but no version consists of four printable
+        // characters.
         if version.to_be_bytes().iter().all(|byte| (b' '..=b'~').contains(byte)) {
             return Err(FormatError::NotRoot { seen: seen(head) });
         }
@@ -101,7 +103,7 @@ impl Header {
     }
 }
 
-/// The first bytes of a file that is not ROOT, as text where it is text.
+/// The first bytes of a file that is not ROOT, as text if they are text.
 fn seen(head: &[u8]) -> String {
     let start = head.get(..head.len().min(24)).unwrap_or_default();
     if start.is_empty() {
@@ -114,11 +116,11 @@ fn seen(head: &[u8]) -> String {
 impl RootFile {
     /// Reads the header and the keys of the top directory.
     ///
-    /// The first need is the head and the tail of the file; writers put the keys near the end, so
-    /// that this is usually all that opening takes.
+    /// The first request is for the head and the tail of the file; writers put the keys near the
+    /// end, so that usually no further request is needed.
     ///
     /// # Errors
-    /// Not a ROOT file, cut off, not closed properly, or corrupt.
+    /// The file is not a ROOT file, is truncated, was not closed properly, or is corrupt.
     pub fn open(bytes: &SparseBytes) -> Result<DecodeResult<Self>> {
         let size = bytes.size();
         let head_end = size.map_or(HEAD, |size| size.min(HEAD));
@@ -156,7 +158,7 @@ impl RootFile {
         Ok(DecodeResult::Data(Self { end, uuid, streamers, keys }))
     }
 
-    /// The file's identity, made anew whenever a file is created.
+    /// The file's identity, generated when a file is created.
     #[must_use]
     pub fn uuid(&self) -> [u8; 16] {
         self.uuid
@@ -174,22 +176,22 @@ impl RootFile {
         &self.keys
     }
 
-    /// Where the descriptions of the classes in this file are; empty if there are none.
+    /// The range of the class descriptions in this file; empty if there are none.
     #[must_use]
     pub fn streamers(&self) -> Range<u64> {
         self.streamers.clone()
     }
 
-    /// All trees that can be reached through directories, the highest cycle of each.
+    /// All trees that are reachable through directories, the highest cycle of each.
     ///
     /// # Errors
-    /// A corrupt directory. Directories nested more than 32 deep, or beyond the 10,000th, and trees
-    /// beyond the 100,000th are left out.
+    /// A directory is corrupt. Directories nested more than 32 deep, or beyond the 10,000th, and
+    /// trees beyond the 100,000th are omitted.
     pub fn trees(&self, bytes: &SparseBytes) -> Result<DecodeResult<Vec<TreeKey>>> {
         self.objects(bytes, is_tree)
     }
 
-    /// All RNTuples, which this crate finds but does not read; as [`RootFile::trees`].
+    /// All RNTuples, which this crate lists but does not read. Otherwise as [`RootFile::trees`].
     ///
     /// # Errors
     /// As [`RootFile::trees`].
@@ -206,7 +208,7 @@ impl RootFile {
         let mut found = objects_in("", &self.keys, wanted);
         let mut level = directories_in("", &self.keys);
         let mut seen = HashSet::new();
-        // Lists of keys don't overlap in an honest file.
+        // The lists of keys of a valid file do not overlap.
         let mut budget = self.end;
         for _ in 0..MAX_DEPTH {
             let mut next = Vec::new();
@@ -235,16 +237,16 @@ impl RootFile {
         Ok(DecodeResult::Data(found))
     }
 
-    /// Opens a tree by its path: `T`, `dir/T`, or `T;2` for a certain cycle. `None` is the only
-    /// tree of the top directory or, where that has none, the only one in the file.
+    /// Opens a tree by its path: `T`, `dir/T`, or `T;2` for a certain cycle. `None` opens the only
+    /// tree of the top directory or, if that has none, the only one in the file.
     ///
-    /// Once the keys are known this takes one round trip for the tree's own object. A tree written
-    /// by a version of ROOT that this crate does not know needs the file's class descriptions as
-    /// well; they are requested as `prefetch`.
+    /// Once the keys are known, this takes one round trip for the tree's object. A tree of a ROOT
+    /// version that this crate does not know also needs the file's class descriptions; they are
+    /// requested as `prefetch`.
     ///
     /// # Errors
-    /// [`FormatError::NotFound`] with near matches, [`FormatError::Several`] where a name is
-    /// needed, or a corrupt file.
+    /// [`FormatError::NotFound`] with similar names, [`FormatError::Several`] if a name is needed,
+    /// or a corrupt file.
     pub fn tree(&self, path: Option<&str>, bytes: &SparseBytes) -> Result<DecodeResult<Tree>> {
         let key = match path {
             Some(path) => match self.find(path, bytes)? {
@@ -341,8 +343,8 @@ impl RootFile {
         Err(FormatError::NotFound { kind: "tree", name: wanted.to_owned(), suggestion })
     }
 
-    /// The keys of a directory below the top one: its record first, then its list of keys, whose
-    /// bytes `budget` pays.
+    /// The keys of a directory below the top one: reads its record, then its list of keys, whose
+    /// bytes are deducted from `budget`.
     fn directory(&self, bytes: &SparseBytes, key: &Key, budget: &mut u64) -> Result<Got<Vec<Key>>> {
         let at = key.seek.saturating_add(u64::from(key.keylen));
         let stop = at.saturating_add(RECORD).min(key.range().end.max(at));
@@ -382,7 +384,7 @@ fn join(directory: &str, name: &str) -> String {
     if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") }
 }
 
-/// The error for the object at `path`, which is no tree.
+/// The error for the object at `path`, which is not a tree.
 fn not_a_tree(path: &str, key: &Key) -> FormatError {
     let what = if is_ntuple(&key.class) {
         format!(

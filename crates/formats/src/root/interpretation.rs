@@ -1,9 +1,8 @@
 //! The interpretation of a branch: its columns, how each is decoded, and the name of its type.
 //!
-//! A branch with one leaf of numbers is one column; each leaf of a branch with several is a column
-//! of its own. Branches of classes and collections say what they are by the name of a C++ type, or
-//! by naming a member of a class that the file describes; each number or string in there is a
-//! column.
+//! A branch with one leaf of numbers is one column; each leaf of a branch with several is a
+//! separate column. Branches of classes and collections state the name of a C++ type, or a member
+//! of a class that the file describes; each number or string in that type is a column.
 
 pub(crate) mod column_type;
 pub(crate) mod cpp_type;
@@ -24,7 +23,7 @@ use crate::root::object::streamer_info::{StreamerElement, StreamerInfo, Streamer
 use crate::root::tree::leaf::Leaf;
 use std::sync::Arc;
 
-/// Base classes of base classes that are looked into for a member.
+/// Maximum depth of base classes that are searched for a member.
 const MAX_DEPTH: usize = 8;
 
 /// A column type, and how to decode it.
@@ -32,35 +31,35 @@ const MAX_DEPTH: usize = 8;
 pub(crate) struct Interpretation {
     pub(super) column: ColumnType,
     pub(super) plan: ColumnDecoding,
-    /// The C++ type, where the column's own does not say it.
+    /// The C++ type, if the type of the column does not show it.
     pub(super) type_name: Option<String>,
 }
 
 /// A column of a branch.
 #[derive(Debug, Clone)]
 pub(super) struct BranchColumn {
-    /// The name after that of the branch and a dot; empty for the only column of a branch.
+    /// The suffix after the name of the branch and a dot; empty for the only column of a branch.
     pub(super) suffix: String,
-    /// Index of the leaf that it is, or belongs to.
+    /// Index of its leaf.
     pub(super) leaf: usize,
-    /// The error is why it cannot be decoded.
+    /// The interpretation, or the reason why the column cannot be decoded.
     pub(super) content: Result<Interpretation, String>,
 }
 
-/// The description that a `TBranchElement` has of itself.
+/// Description of a `TBranchElement` from its members.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ElementBranch<'a> {
     /// The branch's name.
     pub(super) name: &'a str,
-    /// True if no branch is above it.
+    /// True if it has no parent branch.
     pub(super) top: bool,
-    /// The class of the variable or, for members, the class that has them.
+    /// The class of the variable or, for a member, the class that has the member.
     pub(super) class_name: &'a str,
     pub(super) class_version: i32,
     pub(super) checksum: u32,
-    /// Which member it is; negative for whole variables.
+    /// Index of the member; negative for a whole variable.
     pub(super) id: i32,
-    /// 0, or what kind of collection it is part of.
+    /// 0, or the kind of the collection that it belongs to.
     pub(super) kind: i32,
 }
 
@@ -70,17 +69,17 @@ impl ElementBranch<'_> {
         matches!(self.kind, 31 | 41)
     }
 
-    /// The name of the member, without what is before it and without dimensions.
+    /// The name of the member, without its prefix and dimensions.
     fn member(&self) -> &str {
         let name = self.name.split('[').next().unwrap_or_default();
         name.trim_end_matches('.').rsplit('.').next().unwrap_or_default()
     }
 }
 
-/// The columns of a branch of numbers and strings, by its leaves.
+/// The columns of a branch of numbers and strings, from its leaves.
 ///
-/// How truncated numbers are stored is said in the `comment` of their member or, where there is
-/// none, in the title.
+/// The encoding of truncated numbers is stated in the `comment` of their member or, if there is
+/// none, in the title of the leaf.
 pub(super) fn of_leaves(leaves: &[Leaf], comment: Option<&str>) -> Vec<BranchColumn> {
     let lone = leaves.len() == 1;
     let all = |why: &str| {
@@ -169,8 +168,7 @@ pub(super) fn of_element(
 ) -> (Vec<BranchColumn>, String) {
     let parts = |comment| {
         let mut parts = of_leaves(std::slice::from_ref(leaf), comment);
-        // There are as many as the collection has items, whether the leaf names what counts them or
-        // not.
+        // Their number is that of the collection's items, even if the leaf names no counter.
         for content in parts.iter_mut().filter_map(|part| part.content.as_mut().ok()) {
             if let (true, ColumnDecoding::Numbers(placement)) =
                 (branch.in_collection(), &mut content.plan)
@@ -229,8 +227,8 @@ pub(super) fn of_element(
     (of_shape(&shape, &name), name)
 }
 
-/// The values of a member of all objects of a collection: a head that it has as a member stands
-/// once.
+/// The type of a branch that holds a member of all objects of a collection. If the member has a
+/// head, there is one for all values.
 fn in_all(shape: StreamedType) -> StreamedType {
     match shape {
         StreamedType::Headed(content) => {
@@ -256,7 +254,7 @@ fn of_shape(shape: &StreamedType, type_name: &str) -> Vec<BranchColumn> {
         Err((suffix, why)) => BranchColumn { suffix, leaf: 0, content: Err(why.to_string()) },
         Ok(leaf) => {
             let mut levels = leaf.levels.split(|level| *level == Level::List).map(fixed);
-            // The fixed dimensions before the first list are of their own only where there is no
+            // The fixed dimensions before the first list are the item shape only if there is no
             // list.
             let before = levels.next().unwrap_or_default();
             let lists = leaf.levels.contains(&Level::List);
@@ -284,7 +282,7 @@ fn of_shape(shape: &StreamedType, type_name: &str) -> Vec<BranchColumn> {
     found.into_iter().map(part).collect()
 }
 
-/// The description of the member that a branch is.
+/// The description of the member that a branch holds.
 fn element_of<'s>(
     branch: &ElementBranch<'_>,
     streamers: &'s StreamerInfos<'_>,

@@ -1,11 +1,11 @@
-//! Keys: the labels before every object in a file, and what a directory lists.
+//! Keys: the records before every object in a file, and the contents of a directory.
 
 use super::codec::Decompressor;
 use super::cursor::Cursor;
 use crate::error::{FormatError, Result};
 use std::ops::Range;
 
-/// A `TKey`: what an object is, and where.
+/// A `TKey`: name, class and range of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Key {
@@ -21,20 +21,20 @@ pub struct Key {
     pub seek: u64,
     /// Bytes of the key and of the object as stored, together.
     pub nbytes: u32,
-    /// Bytes of the object once unpacked.
+    /// Bytes of the uncompressed object.
     pub objlen: u32,
     /// Bytes of the key alone.
     pub keylen: u16,
 }
 
 impl Key {
-    /// Where key and object are in the file.
+    /// The range of key and object in the file.
     #[must_use]
     pub fn range(&self) -> Range<u64> {
         self.seek..self.seek.saturating_add(u64::from(self.nbytes))
     }
 
-    /// Reads a key; the cursor then stands behind its strings.
+    /// Reads a key; moves the cursor behind its strings.
     pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
         let head = KeyHead::read(cursor)?;
         let class = cursor.string()?;
@@ -72,8 +72,8 @@ impl KeyHead {
         let keylen = cursor.i16()?;
         let cycle = cursor.i16()?;
         let large = version > 1000;
-        // An offset that makes no sense points beyond any file. The directory's may carry a process
-        // number.
+        // An invalid offset becomes one beyond the end of any file. The directory's offset, which
+        // is skipped, may contain a process number.
         let seek = cursor.offset(large).unwrap_or(u64::MAX);
         cursor.skip(if large { 8 } else { 4 })?;
         let wrong = |name: &str, value: i64| {
@@ -95,7 +95,7 @@ impl KeyHead {
     }
 }
 
-/// An object's bytes, unpacked, and the size of the key before it: positions inside the object
+/// An object's uncompressed bytes, and the size of the key before it: positions inside the object
 /// count from the key.
 #[derive(Debug)]
 pub(super) struct Object {
@@ -103,7 +103,7 @@ pub(super) struct Object {
     pub(super) origin: usize,
 }
 
-/// Unpacks the object whose key and payload are `stored`.
+/// Decompresses the object whose key and payload are `stored`.
 pub(super) fn read_object(
     stored: &[u8],
     decoder: &mut Decompressor,

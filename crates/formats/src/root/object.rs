@@ -8,7 +8,7 @@ use crate::error::{FormatError, Result};
 pub(super) const BYTE_COUNT: u32 = 0x4000_0000;
 const NEW_CLASS: u32 = 0xffff_ffff;
 const CLASS: u32 = 0x8000_0000;
-/// Positions in references are this much larger than they are.
+/// Offset that ROOT adds to the positions in references (`kMapOffset`).
 const BIAS: usize = 2;
 /// Set in a version when the members of a collection are stored member by member.
 pub(super) const MEMBERWISE: u16 = 1 << 14;
@@ -28,8 +28,8 @@ pub(crate) enum Pointer<'a> {
     Null,
     /// An object elsewhere in the buffer, by its position.
     Reference(usize),
-    /// An object written in place: its class, the position that references to it use, where its own
-    /// header begins, and where it ends.
+    /// An object in place: its class, the position that references to it use, the start of its own
+    /// header, and its end.
     Object {
         class: &'a [u8],
         position: usize,
@@ -38,8 +38,8 @@ pub(crate) enum Pointer<'a> {
     },
 }
 
-/// An unpacked object: its bytes, and the length of the key before them, from where positions
-/// count.
+/// An uncompressed object: its bytes, and the length of the key before them; positions count from
+/// the key.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Buffer<'a> {
     pub(super) bytes: &'a [u8],
@@ -52,7 +52,7 @@ impl<'a> Buffer<'a> {
         Cursor::new(self.bytes, self.what).at(position)
     }
 
-    /// Reads the byte count and version that every class begins with.
+    /// Reads the byte count and version at the start of every class.
     pub(super) fn header(&self, cursor: &mut Cursor<'a>) -> Result<Header> {
         let count = cursor.u32()?;
         if count & BYTE_COUNT == 0 || count == NEW_CLASS {
@@ -72,7 +72,7 @@ impl<'a> Buffer<'a> {
         Ok(Header { version, end })
     }
 
-    /// Skips an object that begins with a byte count, and says where it was.
+    /// Skips an object that begins with a byte count; returns its range.
     pub(super) fn skip_object(&self, cursor: &mut Cursor<'a>) -> Result<std::ops::Range<usize>> {
         let start = cursor.position();
         let end = self.header(cursor)?.end;
@@ -80,7 +80,7 @@ impl<'a> Buffer<'a> {
         Ok(start..end)
     }
 
-    /// Reads a pointer and moves behind what it holds.
+    /// Reads a pointer, and moves behind the object if it is in place.
     pub(super) fn pointer(&self, cursor: &mut Cursor<'a>) -> Result<Pointer<'a>> {
         let position = cursor.position();
         let first = cursor.u32()?;
@@ -116,7 +116,7 @@ impl<'a> Buffer<'a> {
         Ok(Pointer::Object { class, position, body, end })
     }
 
-    /// The pointer written at `position`, which a reference gave.
+    /// Reads the pointer at `position`, the target of a reference.
     pub(super) fn pointer_at(&self, position: usize) -> Result<Pointer<'a>> {
         let mut cursor = self.cursor(0);
         cursor.seek(position)?;
@@ -130,7 +130,7 @@ impl<'a> Buffer<'a> {
         let position = (tag as usize).checked_sub(self.origin + BIAS);
         match position {
             Some(position) if position < self.bytes.len() => Ok(Pointer::Reference(position)),
-            // 1 is the object whose key this is: the tree itself.
+            // 1 refers to the object of this key: the tree itself.
             None => Ok(Pointer::Null),
             Some(position) => {
                 Err(cursor.corrupt(format!("reference to byte {position}, beyond the end")))
@@ -138,7 +138,7 @@ impl<'a> Buffer<'a> {
         }
     }
 
-    /// The class name that was written where `tag` points.
+    /// The class name at the position that `tag` refers to.
     fn class_at(&self, tag: u32, from: usize) -> Result<&'a [u8]> {
         let mut cursor = self.cursor(from);
         let position = (tag as usize).checked_sub(self.origin + BIAS);
@@ -156,7 +156,7 @@ impl<'a> Buffer<'a> {
     pub(super) fn skip_t_object(&self, cursor: &mut Cursor<'a>) -> Result<()> {
         let version = cursor.u16()?;
         if u32::from(version) << 16 & BYTE_COUNT != 0 {
-            // The upper half of a byte count: its lower half and the version follow.
+            // This is the upper half of a byte count: its lower half and the version follow.
             cursor.skip(4)?;
         }
         let _unique = cursor.u32()?;

@@ -1,4 +1,4 @@
-//! Trees: their branches, and finding one by name.
+//! Trees: their branches, and the lookup of a branch by name.
 
 pub(crate) mod basket_map;
 pub(crate) mod basket_table;
@@ -31,7 +31,7 @@ pub struct Tree {
     by_path: HashMap<String, usize>,
 }
 
-/// A tree as it was read, before its branches are indexed.
+/// The parts of a decoded tree, before its branches are indexed.
 pub(super) struct Parts {
     pub(super) name: String,
     pub(super) title: String,
@@ -78,22 +78,22 @@ impl Tree {
         self.entries
     }
 
-    /// After which entries the writer flushed all branches, as far as the tree says so.
+    /// The entries after which the writer flushed all branches, as far as the tree states them.
     #[must_use]
     pub fn clusters(&self) -> &Clusters {
         &self.clusters
     }
 
-    /// All columns in the order of the file, and the groups among them.
+    /// All columns in the order of the file, and the groups of columns.
     pub fn branches(&self) -> impl Iterator<Item = &Branch> {
         self.branches.iter()
     }
 
-    /// Returns true if `name` names a column, exactly as it is written. The columns in an
-    /// expression are found by [`Tree::branch`] in the same way.
+    /// Returns true if `name` is the exact name of a column. [`Tree::branch`] resolves the columns
+    /// of an expression in the same way.
     ///
     /// # Errors
-    /// [`FormatError::Several`] for a name that several columns have.
+    /// [`FormatError::Several`] if several columns have that name.
     pub fn has_branch(&self, name: &str) -> Result<bool> {
         match self.branch(name) {
             Ok(_) => Ok(true),
@@ -102,14 +102,14 @@ impl Tree {
         }
     }
 
-    /// Finds a column: by its path (`E33`, `event/tracks`, `branch.leaf`) or, where that is unique,
-    /// by the name of the branch without the groups above it, or by the name of its leaf.
-    /// `@name.size()` is the number of items of a split collection, and of other collections the
-    /// column whose outermost lists are to be counted.
+    /// Finds a column: by its path (`E33`, `event/tracks`, `branch.leaf`) or, if that is unique, by
+    /// the name of the branch without its groups, or by the name of its leaf. `@name.size()` is the
+    /// number of items of a split collection; for other collections, it finds the column whose
+    /// outermost lists have to be counted.
     ///
     /// # Errors
-    /// [`FormatError::NotFound`] with near matches, or [`FormatError::Several`];
-    /// [`FormatError::Invalid`] for the size of a branch that is no collection.
+    /// [`FormatError::NotFound`] with similar names, or [`FormatError::Several`];
+    /// [`FormatError::Invalid`] for the size of a branch that is not a collection.
     pub fn branch(&self, name: &str) -> Result<&Branch> {
         if let Some(branch) = self.at_path(name) {
             return Ok(branch);
@@ -124,7 +124,8 @@ impl Tree {
         self.by_path.get(path).and_then(|&index| self.branches.get(index))
     }
 
-    /// The first column of the collection `name`.
+    /// The column that gives the sizes of the collection `name`: its count, or its first column of
+    /// lists.
     fn first_list(&self, name: &str) -> Result<&Branch> {
         let branch = self.at_path(name).map_or_else(|| self.named(name), Ok)?;
         if let Some(count) = self.at_path(&format!("@{}.size()", branch.name())) {

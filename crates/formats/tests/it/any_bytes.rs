@@ -1,30 +1,30 @@
-//! Properties of any bytes at all: for the fuzz targets, and for the replay of their seeds.
+//! Properties of arbitrary bytes: for the fuzz targets, and for the replay of their seeds.
 
 use bytes::Bytes;
 use hither_formats::root::{Decompressor, RootFile};
 use hither_formats::{Column, DecodeResult, SparseBytes, Values};
 
-/// Trees, branches and baskets of one input that are looked at.
+/// Maximum number of trees, branches and baskets of one input that are read.
 const TREES: usize = 4;
 const BRANCHES: usize = 200;
 const BASKETS: usize = 50;
-/// Where a file written by `root_writer` in the small form says where it ends, and where its class
-/// descriptions are.
+/// Offsets, in a file of `root_writer` in the small form, of its end and of the offset of its class
+/// descriptions.
 const END: usize = 12;
 const DESCRIPTIONS: usize = 37;
 /// A small file of every kind of branch, uncompressed, with class descriptions.
 const EVERY_KIND: &[u8] = include_bytes!("../../../../fuzz/seeds/root_file/objects.root");
 
-/// A file: open it, list its trees, open each, decode every basket.
+/// Reads a file: opens it, lists its trees, opens each, decodes every basket.
 pub(crate) fn file(data: &[u8]) {
     let mut data = data.to_vec();
-    // Changes alter the length; most should still get past the check of it.
+    // Changes alter the length; most should still pass the check of it.
     let end = end_of(&data);
     put(&mut data, END, &end);
     read_file(data);
 }
 
-/// The descriptions of classes, behind a key that fits, in a file that needs them.
+/// Reads descriptions of classes, after a key that fits, in a file that needs them.
 pub(crate) fn streamer(data: &[u8]) {
     let mut whole = EVERY_KIND.to_vec();
     let at = u32::try_from(whole.len()).unwrap_or(0);
@@ -38,7 +38,7 @@ pub(crate) fn streamer(data: &[u8]) {
     read_file(whole);
 }
 
-/// The object of a tree, in a file whose classes are described.
+/// Reads the object of a tree, in a file that describes its classes.
 pub(crate) fn tree(data: &[u8]) {
     let mut whole = EVERY_KIND.to_vec();
     let seek = |whole: &[u8]| u32::try_from(whole.len()).unwrap_or(0);
@@ -50,7 +50,7 @@ pub(crate) fn tree(data: &[u8]) {
     let keys = seek(&whole);
     whole.extend(key(&[b"TFile", b"f", b""], 0, keys, &list));
     whole.extend(list);
-    // The record of the top directory: its list of keys is at the end now.
+    // Updates the record of the top directory: its list of keys is at the end now.
     let bytes = seek(&whole) - keys;
     put(&mut whole, RECORD + 10, &bytes.to_be_bytes());
     put(&mut whole, RECORD + 26, &keys.to_be_bytes());
@@ -59,11 +59,11 @@ pub(crate) fn tree(data: &[u8]) {
     read_file(whole);
 }
 
-/// Where the record of the top directory is in [`EVERY_KIND`]: behind the header and the key of the
+/// Offset of the record of the top directory in [`EVERY_KIND`]: after the header and the key of the
 /// file.
 const RECORD: usize = 100 + 26 + 6 + 10 + 1;
 
-/// A basket as it is stored, for every kind of branch.
+/// Decodes a stored basket, for every kind of branch.
 pub(crate) fn basket(data: &[u8]) {
     let bytes = SparseBytes::whole(Bytes::from_static(EVERY_KIND));
     let Ok(DecodeResult::Data(file)) = RootFile::open(&bytes) else { panic!("the seed is sound") };
@@ -77,7 +77,7 @@ pub(crate) fn basket(data: &[u8]) {
     }
 }
 
-/// Blocks of a codec, and before them in two bytes the length that they should have unpacked.
+/// Decompresses blocks of a codec; the two bytes before them are the uncompressed length.
 pub(crate) fn codec(data: &[u8]) {
     let Some((length, blocks)) = data.split_at_checked(2) else { return };
     let length = u16::from_be_bytes([length[0], length[1]]);
@@ -85,11 +85,10 @@ pub(crate) fn codec(data: &[u8]) {
     basket(&[&head, blocks].concat());
 }
 
-/// A basket unpacks to less than its key says, which is an `i32`; what a test can make is far below
-/// that.
+/// A basket decompresses to less than its key states, which is an `i32`; tests stay far below that.
 const MAX_UNPACKED: usize = 1 << 31;
 
-/// A key, and behind it what a basket has; `unpacked` 0 for a payload that is not packed.
+/// Builds a key and the content of a basket after it; `unpacked` is 0 for an uncompressed payload.
 fn key(strings: &[&[u8]; 3], unpacked: u32, seek: u32, payload: &[u8]) -> Vec<u8> {
     let basket = strings[0] == b"TBasket";
     let length =
@@ -154,7 +153,7 @@ fn read_file(data: Vec<u8>) {
     }
 }
 
-/// Checks what [`Column`] promises.
+/// Checks the invariants of [`Column`].
 fn check(column: &Column) {
     let items = column.offsets.as_ref().map_or(column.entries, |offsets| {
         assert_eq!(offsets.len(), column.entries + 1);

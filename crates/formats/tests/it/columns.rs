@@ -1,4 +1,4 @@
-//! Values: what was written is what is read.
+//! Values: the values read are those that were written.
 
 use crate::done;
 use hither_formats::root::{

@@ -1,4 +1,4 @@
-//! Broken files: every way of reading them ends with an error, or with other values where nothing
+//! Corrupt files: every kind of read ends with an error, or with other values if no checksum
 //! protects the bytes.
 
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use hither_testkit::root_writer::samples::mixed;
 use hither_testkit::root_writer::{Style, write};
 use proptest::prelude::*;
 
-/// Reads everything that can be read; true if nothing went wrong.
+/// Reads everything; returns true if there was no error.
 pub(crate) fn read_all(bytes: &SparseBytes) -> bool {
     let Ok(DecodeResult::Data(file)) = RootFile::open(bytes) else { return false };
     let Ok(DecodeResult::Data(trees)) = file.trees(bytes) else { return false };
@@ -38,7 +38,7 @@ fn every_prefix_of_a_file_is_an_error() {
         assert!(read_all(&SparseBytes::whole(data.clone())));
         for end in 0..data.len() {
             assert!(!read_all(&SparseBytes::whole(data.slice(..end))), "prefix of {end} bytes");
-            // The same bytes, but nobody has said that there are no more: it must ask, or refuse.
+            // The same bytes without a size of the file: the reader must request more, or fail.
             let mut open_end = SparseBytes::new();
             open_end.insert(0, data.slice(..end));
             assert!(!read_all(&open_end), "first {end} bytes");

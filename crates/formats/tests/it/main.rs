@@ -1,4 +1,4 @@
-//! Reads files made by a minimal writer, and broken ones.
+//! Tests of files from a minimal writer, and of corrupt ones.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -16,7 +16,7 @@ mod shapes;
 
 use hither_formats::{DecodeResult, FormatError};
 
-/// The answer of a reader that has all bytes.
+/// The result of a reader that has all bytes.
 fn done<T>(step: Result<DecodeResult<T>, FormatError>) -> T {
     match step.unwrap() {
         DecodeResult::Data(value) => value,

@@ -1,4 +1,4 @@
-//! Opening: which bytes are asked for, and what is found.
+//! Opening: the requested bytes, and the trees found.
 
 use crate::done;
 use bytes::Bytes;
@@ -7,7 +7,7 @@ use hither_formats::{DecodeResult, FormatError, NeededRanges, SparseBytes};
 use hither_testkit::root_writer::samples::{floats, mixed};
 use hither_testkit::root_writer::{Style, Tree, write};
 
-/// Fetches what a reader needs until it is done; also returns the number of round trips.
+/// Fetches the ranges that a reader needs until it is done; also returns the number of round trips.
 fn drive<T>(
     data: &Bytes,
     bytes: &mut SparseBytes,
@@ -36,7 +36,7 @@ fn fetch(data: &Bytes, bytes: &mut SparseBytes, need: &NeededRanges) {
     }
 }
 
-/// A file whose baskets keep head and tail far apart.
+/// A file whose baskets separate head and tail.
 fn long_file() -> Bytes {
     let values = vec![1.5_f32; 50_000];
     let tree = |path, cycle| Tree { path, cycle, branches: vec![floats("E", &[&values], false)] };
@@ -109,7 +109,7 @@ fn the_only_tree_of_a_directory_needs_no_name() {
     assert_eq!(done(file.tree(None, &bytes)).name(), "T");
 }
 
-/// A file of trees, with the key strings `to` in place of `from`.
+/// A file of trees, with the key strings `to` instead of `from`.
 fn renamed(names: &[&'static str], from: &str, to: &str) -> SparseBytes {
     let trees: Vec<_> = names.iter().map(|name| mixed(name, 1)).collect();
     assert_eq!(from.len(), to.len());

@@ -1,5 +1,5 @@
-//! Real files, damaged. The files are not part of the repository; where they are missing the tests
-//! say so and pass, unless `HITHER_REQUIRE_SAMPLES` is 1.
+//! Real files, damaged. The files are not part of the repository. Without them the tests print a
+//! message and pass, unless `HITHER_REQUIRE_SAMPLES` is 1.
 
 use crate::hostile::read_all;
 use bytes::Bytes;

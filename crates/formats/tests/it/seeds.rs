@@ -1,5 +1,5 @@
-//! The seeds of the fuzz targets, as they are and damaged: what a fuzzer would try first, without
-//! one.
+//! Replays the seeds of the fuzz targets, unchanged and damaged: the first inputs of a fuzzer,
+//! without a fuzzer.
 
 use crate::any_bytes;
 use hither_testkit::fuzz_seeds;
@@ -30,7 +30,7 @@ fn written() -> Vec<(&'static str, String, Vec<u8>)> {
         seeds.push(("root_file", format!("{name}.root"), file));
     }
     let be = |at: usize| u32::from_be_bytes(every[at..at + 4].try_into().unwrap()) as usize;
-    // What is behind the key of the class descriptions.
+    // The payload after the key of the class descriptions.
     let described = be(37);
     let length = usize::from(u16::from_be_bytes([every[described + 14], every[described + 15]]));
     let list = every[described + length..described + be(41)].to_vec();
@@ -66,7 +66,7 @@ fn written() -> Vec<(&'static str, String, Vec<u8>)> {
     seeds
 }
 
-/// The payload behind the key with these strings.
+/// The payload after the key with these strings.
 fn object_of(file: &[u8], strings: &[u8]) -> Vec<u8> {
     let at = file.windows(strings.len()).position(|window| window == strings).unwrap();
     let key = &file[at - 26..];

@@ -1,4 +1,4 @@
-//! Vectors, strings, objects and collections: what was written is what is read.
+//! Vectors, strings, objects and collections: the values read are those that were written.
 
 use crate::done;
 use hither_formats::root::{Decompressor, ListKind, RecordType, RootFile, Tree};
@@ -23,7 +23,7 @@ fn whole(tree: &Tree, bytes: &SparseBytes, name: &str) -> Result<Column, FormatE
     Column::concat(&pieces.collect::<Result<Vec<_>, _>>()?)
 }
 
-/// The only branch of a tree, read.
+/// Reads the only branch of a tree.
 fn read(branch: writer::Branch, name: &str) -> Result<Column, FormatError> {
     let (tree, bytes) = open(writer::Tree { path: "T", cycle: 1, branches: vec![branch] });
     whole(&tree, &bytes, name)

@@ -7,17 +7,17 @@ use crate::root::interpretation::type_builder::number;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ColumnType {
-    /// Type of each value.
+    /// The type of each value.
     pub element: ElementType,
     /// Fixed dimensions of one item, outermost first; empty for scalars.
     pub item_shape: Vec<usize>,
-    /// True if an entry holds any number of items; else it holds one.
+    /// True if an entry holds any number of items; otherwise it holds one.
     pub jagged: bool,
-    /// For jagged columns: path of the column that counts the items, if there is one.
+    /// For jagged columns: the path of the column with the number of items, if there is one.
     pub counter: Option<String>,
-    /// For lists in lists, from the outermost to the innermost: the fixed dimensions of one item of
+    /// For nested lists, from the outermost to the innermost: the fixed dimensions of one item of
     /// each. The values of the column are then [`crate::Values::Lists`], nested as deeply as this
-    /// is long.
+    /// vector is long.
     pub inner: Vec<Vec<usize>>,
 }
 
@@ -28,8 +28,8 @@ impl ColumnType {
         self.item_shape.iter().product()
     }
 
-    /// As C++ and uproot write it: `float[17]`, `int32_t`, `float[]`, `double[][3]`; `float[][]`
-    /// for lists in lists.
+    /// The type in the notation of C++ and uproot: `float[17]`, `int32_t`, `float[]`,
+    /// `double[][3]`; `float[][]` for nested lists.
     #[must_use]
     pub fn name(&self) -> String {
         let jagged = if self.jagged { "[]" } else { "" };
@@ -44,17 +44,17 @@ impl ColumnType {
 /// The kind of a leaf's values, from its class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LeafKind {
-    /// Numbers, each stored as such.
+    /// Plain numbers.
     Number(ElementType),
-    /// Numbers behind a marker byte per entry: a class member of the form `float* x; //[n]`.
+    /// Numbers after a marker byte per entry: a class member of the form `float* x; //[n]`.
     MarkedNumber(ElementType),
     /// `Double32_t` or `Float16_t`.
     Truncated { double: bool, marked: bool },
-    /// The bits of a `TObject`, behind which two more bytes come where it is referred to.
+    /// The bits of a `TObject`, followed by two more bytes if the object is referenced.
     Bits,
     /// A string.
     Text,
-    /// Something else, by its C++ name where that is known.
+    /// Another type, with its C++ name if known.
     Other(Option<&'static str>),
 }
 

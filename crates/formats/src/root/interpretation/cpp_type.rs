@@ -1,13 +1,12 @@
-//! C++ type names as they stand in files: `vector<vector<Float_t> >`, `map<string,double>`,
-//! `unsigned int`.
+//! C++ type names as in files: `vector<vector<Float_t> >`, `map<string,double>`, `unsigned int`.
 //!
-//! `shape` decides what a name means for the bytes; here it is only taken apart, and written again
-//! as uproot writes it. Names that are not known are classes.
+//! This module only parses names, and prints them in uproot's notation. `TypeBuilder` determines
+//! the serialized form of a type. Unknown names are classes.
 
 use crate::ElementType;
 use std::fmt;
 
-/// Templates inside templates that are followed; deeper ones are classes by their name.
+/// Maximum depth of nested templates; deeper ones are classes by their name.
 const MAX_DEPTH: usize = 12;
 
 /// A type.
@@ -22,9 +21,9 @@ pub(crate) enum CppType {
     TString,
     /// `char*`.
     CharStar,
-    /// A collection of one type, by the name of its template with its name space.
+    /// A collection of one type, by the qualified name of its template.
     List(&'static str, Box<Self>),
-    /// `map` and its kin.
+    /// `map` and related templates.
     Map(&'static str, Box<[Self; 2]>),
     /// `std::pair`, by its name and its types.
     Pair(String, Box<[Self; 2]>),
@@ -37,13 +36,13 @@ pub(crate) enum CppType {
 }
 
 impl CppType {
-    /// Takes `name` apart.
+    /// Parses `name`.
     pub(crate) fn parse(name: &str) -> Self {
         parse(&normal(name), 0)
     }
 }
 
-/// `name` without the spaces and name spaces that the writers of files use differently.
+/// Normalizes `name`: removes the spaces and namespaces that writers of files use differently.
 pub(crate) fn normal(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     let mut gap = false;
@@ -152,7 +151,7 @@ fn map_name(template: &str) -> Option<&'static str> {
     })
 }
 
-/// The arguments of a template.
+/// Splits the arguments of a template.
 fn split(arguments: &str) -> Vec<&str> {
     let mut depth = 0_usize;
     let mut start = 0;

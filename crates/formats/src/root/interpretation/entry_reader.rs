@@ -1,10 +1,9 @@
-//! Reading entries by their [`StreamedType`]: walking over all bytes, keeping the values of one
-//! column.
+//! Reads entries by their [`StreamedType`]: parses all bytes, and keeps the values of one column.
 //!
-//! Every byte is accounted for: an object must end where its byte count says, an entry where the
-//! next begins. A class that ROOT writes by hand, against its description, shows that way instead
-//! of as wrong values. Memory is bounded by the bytes that are there: a count is believed only if
-//! that many values fit into what is left.
+//! Every byte must match the type: an object must end where its byte count states, an entry where
+//! the next one begins. So a class with a hand-written streamer, which differs from its
+//! description, is an error instead of wrong values. Memory is bounded by the bytes present: a
+//! count is accepted only if that many values fit into the remaining bytes.
 
 use crate::error::{FormatError, Result};
 use crate::root::cursor::Cursor;
@@ -18,18 +17,18 @@ use crate::{Column, ElementType, Values};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// First version of the head of a collection written member by member that is followed by that of
-/// its class.
+/// First version of the head of a member-by-member collection after which the version of its class
+/// follows.
 const CLASS_VERSION_FOLLOWS: u16 = 8;
 
-/// The column while it is being read.
+/// Builder of the column.
 pub(crate) struct ColumnBuilder {
-    /// Per level of lists: where each list begins, counted in items of that level.
+    /// Per level of lists: the start of each list, in items of that level.
     offsets: Vec<Vec<i64>>,
     values: Values,
 }
 
-/// The wanted part of a value: the path to it, and the number of lists entered.
+/// The target column within a value: the remaining path to it, and the number of lists entered.
 #[derive(Debug, Clone, Copy)]
 struct Target<'p> {
     path: &'p [Arc<str>],
@@ -42,16 +41,16 @@ impl Target<'_> {
     }
 }
 
-/// The storage order of a collection: object by object, or, with the layout of its class, member by
-/// member.
+/// The storage order of a collection: object by object, or member by member with the layout of its
+/// class.
 #[derive(Debug, Clone, Copy)]
 enum Order {
     Objects,
     Members { version: u16, checksum: u32 },
 }
 
-/// Reads the entries of a basket's data, which begin and end at these positions; without positions
-/// they follow each other.
+/// Reads the entries of a basket's data at these positions; without positions, one directly after
+/// the other.
 pub(crate) fn read(
     data: &[u8],
     positions: Option<&[Range<usize>]>,
@@ -95,7 +94,7 @@ impl ColumnBuilder {
         Self { offsets: vec![vec![0]; lists], values: Values::with_capacity(leaf.element, 0) }
     }
 
-    /// Begins a list of `n` items.
+    /// Starts a list of `n` items.
     fn list(&mut self, depth: usize, n: usize) -> Result<()> {
         let offsets =
             self.offsets.get_mut(depth).ok_or_else(|| unlike("its lists are nested otherwise"))?;
@@ -123,8 +122,8 @@ impl ColumnBuilder {
         }
     }
 
-    /// Fails if there are not as many lists and values as the entries have: an object did not have
-    /// what was wanted.
+    /// Checks that the number of lists and values matches the entries. It does not if an object
+    /// lacked the target.
     fn check(&self, entries: usize, levels: &[Level]) -> Result<()> {
         let mut lists = self.offsets.iter();
         let mut n = Some(entries);
@@ -143,7 +142,7 @@ impl ColumnBuilder {
         }
     }
 
-    /// The column: lists inside lists, from the innermost outwards.
+    /// Returns the column: nests the lists, from the innermost to the outermost.
     fn finish(self, entries: usize, levels: &[Level]) -> Column {
         let mut values = self.values;
         let mut offsets = self.offsets;
@@ -168,7 +167,7 @@ impl ColumnBuilder {
     }
 }
 
-/// The fixed dimensions among levels.
+/// The fixed dimensions in `levels`.
 pub(crate) fn fixed(levels: &[Level]) -> Vec<usize> {
     let size = |level: &Level| if let Level::Fixed(n) = level { Some(*n) } else { None };
     levels.iter().filter_map(size).collect()
@@ -198,7 +197,7 @@ impl<'a> EntryReader<'a, '_> {
         unlike(format!("its bytes do not follow the description of its type ({what})"))
     }
 
-    /// An entry that has bytes of its own. An object may come without a head there.
+    /// Reads an entry with a byte range of its own. An object may lack its head there.
     fn entry(&mut self, shape: &StreamedType, target: Option<Target<'_>>) -> Result<()> {
         if self.cursor.left() == 0 && !shape.runs_to_the_end() {
             return match shape {
@@ -276,7 +275,7 @@ impl<'a> EntryReader<'a, '_> {
         Ok(())
     }
 
-    /// Fails if `n` values do not fit into the bytes that are left.
+    /// Checks that `n` values fit into the remaining bytes.
     fn check_room(&self, n: usize, item: &StreamedType) -> Result<()> {
         if n.saturating_mul(item.least().max(1)) <= self.cursor.left() {
             return Ok(());
@@ -303,7 +302,7 @@ impl<'a> EntryReader<'a, '_> {
     }
 
     fn headed(&mut self, content: &StreamedType, target: Option<Target<'_>>) -> Result<()> {
-        // The members of an empty collection are not written, nor is their head.
+        // The members of an empty collection are not written, and neither is their head.
         if matches!(content, StreamedType::Rest(_)) && self.cursor.left() == 0 {
             return self.value(content, target);
         }
@@ -316,8 +315,8 @@ impl<'a> EntryReader<'a, '_> {
         self.check_end(head.end)
     }
 
-    /// Reads the order from the class version that follows the head of a collection written member
-    /// by member.
+    /// Reads the storage order from the class version that follows the head of a member-by-member
+    /// collection.
     fn order(&mut self, version: u16) -> Result<Order> {
         if version < CLASS_VERSION_FOLLOWS {
             return Err(unlike("it was written member by member by an old ROOT"));
@@ -353,7 +352,7 @@ impl<'a> EntryReader<'a, '_> {
         }
     }
 
-    /// A count and as many items.
+    /// Reads a count and that many items.
     fn list(
         &mut self,
         item: &StreamedType,
@@ -389,7 +388,8 @@ impl<'a> EntryReader<'a, '_> {
         Ok(())
     }
 
-    /// The items of a collection member by member: first that of all objects, then the next of all.
+    /// Reads the items of a collection member by member: the first member of all objects, then the
+    /// next one of all.
     fn by_members(
         &mut self,
         item: &StreamedType,
@@ -441,7 +441,7 @@ impl<'a> EntryReader<'a, '_> {
         Ok(())
     }
 
-    /// As many items as there are in the next `left` bytes.
+    /// Reads items up to the end of the next `left` bytes.
     fn rest(
         &mut self,
         item: &StreamedType,
@@ -479,8 +479,8 @@ impl<'a> EntryReader<'a, '_> {
         self.cursor.seek(head.end)
     }
 
-    /// The members of an object. False if there is one that could not be read, after the one that
-    /// is wanted.
+    /// Reads the members of an object. Returns false if it stopped at a member that cannot be read,
+    /// after the target.
     fn members(&mut self, members: &[StreamedMember], target: Option<Target<'_>>) -> Result<bool> {
         let mut counts: Vec<(usize, usize)> = Vec::new();
         let mut found = target.is_none();
@@ -526,7 +526,7 @@ impl<'a> EntryReader<'a, '_> {
         Ok(())
     }
 
-    /// The bits of a `TObject`. Which process wrote one that is referred to is passed over.
+    /// Reads the bits of a `TObject`. Skips the process number that a referenced object has.
     fn bits(&mut self) -> Result<&'a [u8]> {
         let bits = self.cursor.take(4)?;
         let set = bits.first_chunk().map_or(0, |raw| u32::from_be_bytes(*raw));
@@ -558,7 +558,7 @@ fn wanted<'p>(target: Option<Target<'p>>, member: &StreamedMember) -> Option<Tar
     (*first == member.name).then_some(Target { path, ..target })
 }
 
-/// The layout that a head asks for.
+/// The layout that the version or checksum of a head selects.
 fn layout(class: &StreamedClass, version: u16, checksum: u32) -> Result<&ClassLayout> {
     let mut layouts = class.layouts.iter();
     let found = match (class.layouts.as_slice(), version) {
@@ -572,7 +572,7 @@ fn layout(class: &StreamedClass, version: u16, checksum: u32) -> Result<&ClassLa
     })
 }
 
-/// The whole number that a member holds, if it is one: it may be the count of another.
+/// The value of a member if it is an integer: it may be the count of another member.
 fn count_in(mut cursor: Cursor<'_>, shape: &StreamedType) -> Option<usize> {
     let StreamedType::Numbers { packed: NumberEncoding::Plain(element), dims } = shape else {
         return None;

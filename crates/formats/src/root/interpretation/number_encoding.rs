@@ -1,9 +1,9 @@
-//! Numbers as they are stored: plain ones, and the truncated `Double32_t` and `Float16_t`.
+//! Encodings of numbers: plain ones, and the truncated `Double32_t` and `Float16_t`.
 //!
-//! How a truncated number is stored is said in the comment of its member or the title of its leaf,
-//! `[min, max, bits]`: with a range as a whole number of four bytes that counts steps from the
-//! minimum, without one as an exponent of one byte and a mantissa of two. A `Double32_t` of which
-//! nothing is said is a `float`; a `Float16_t` has 12 bits.
+//! The comment of a member or the title of a leaf states the encoding of a truncated number, as
+//! `[min, max, bits]`: with a range, a four-byte integer that counts steps from the minimum;
+//! without one, an exponent of one byte and a mantissa of two. By default a `Double32_t` is stored
+//! as a `float`, and a `Float16_t` has 12 bits.
 //!
 //! Source: `TStreamerElement::GetRange`, `TBufferFile::ReadWithFactor`,
 //! `TBufferFile::ReadWithNbits`.
@@ -13,25 +13,25 @@ use crate::{ElementType, Values};
 /// The encoding of one number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum NumberEncoding {
-    /// As it is in memory, big-endian.
+    /// As in memory, but big-endian.
     Plain(ElementType),
     /// A double stored as a float.
     Single,
-    /// Steps of `1 / factor` from `min` on.
+    /// A number of steps of `1 / factor`, from `min` on.
     Ranged { min: f64, factor: f64, double: bool },
     /// Exponent, and a mantissa of `bits` bits.
     Short { bits: u32, double: bool },
 }
 
-/// Bits of the mantissa of a `Float16_t` of which nothing is said.
+/// Default bits of the mantissa of a `Float16_t`.
 const HALF_BITS: u32 = 12;
-/// Bits of a range of which only the limits are said.
+/// Bits of a range for which only the limits are stated.
 const ALL_BITS: u32 = 32;
-/// Maximum number of bits that a mantissa of two bytes has, beside its sign.
+/// Maximum number of bits of a two-byte mantissa, without its sign.
 const MANTISSA_BITS: u32 = 14;
 
 impl NumberEncoding {
-    /// A `Double32_t` (`double`) or `Float16_t` with this comment or title.
+    /// The encoding of a `Double32_t` (`double`) or `Float16_t` with this comment or title.
     pub(crate) fn truncated(double: bool, title: &str) -> Self {
         let plain = if double { Self::Single } else { Self::Short { bits: HALF_BITS, double } };
         match range(title) {
@@ -67,8 +67,8 @@ impl NumberEncoding {
         }
     }
 
-    /// Appends the numbers stored in `data`. Bytes beyond the last whole one are left out. False if
-    /// `values` are of another type.
+    /// Appends the numbers stored in `data`, without an incomplete last one. Returns false if
+    /// `values` has another type.
     pub(crate) fn append(self, values: &mut Values, data: &[u8]) -> bool {
         match self {
             Self::Plain(_) => return append_plain(values, data),
@@ -103,7 +103,7 @@ fn extend(values: &mut Values, numbers: impl Iterator<Item = f64>) {
     }
 }
 
-/// A number of one byte of exponent and two bytes of sign and mantissa.
+/// Decodes a number of one byte of exponent and two bytes of sign and mantissa.
 fn short([exponent, high, low]: [u8; 3], bits: u32) -> f64 {
     let mantissa = u32::from(u16::from_be_bytes([high, low]));
     let kept = (mantissa & ((1 << (bits + 1)) - 1)) << (23 - bits);
@@ -111,7 +111,7 @@ fn short([exponent, high, low]: [u8; 3], bits: u32) -> f64 {
     if mantissa & (1 << (bits + 1)) == 0 { value } else { -value }
 }
 
-/// Appends big-endian numbers in native order. Bytes beyond the last whole number are left out.
+/// Appends big-endian numbers in native byte order, without an incomplete last one.
 fn append_plain(values: &mut Values, data: &[u8]) -> bool {
     macro_rules! swap {
         ($v:expr, $t:ty) => {{
@@ -136,8 +136,8 @@ fn append_plain(values: &mut Values, data: &[u8]) -> bool {
     true
 }
 
-/// The range in a comment: minimum, maximum, and bits, if they are said and sensible. A bracket
-/// that holds something else, as the dimensions `[3]` of an array, is passed over.
+/// The range in a comment: minimum, maximum, and bits, if they are stated and valid. Brackets with
+/// other content, such as the dimensions `[3]` of an array, are skipped.
 fn range(title: &str) -> Option<(f64, f64, Option<u32>)> {
     let mut rest = title;
     while let Some((_, after)) = rest.split_once('[') {
@@ -159,7 +159,7 @@ fn range(title: &str) -> Option<(f64, f64, Option<u32>)> {
     None
 }
 
-/// A limit of a range: a number, or a multiple or part of pi.
+/// Parses a limit of a range: a number, or a multiple or fraction of pi.
 fn limit(text: &str) -> Option<f64> {
     if let Ok(number) = text.parse::<f64>() {
         return Some(number);
@@ -177,7 +177,7 @@ fn limit(text: &str) -> Option<f64> {
     if let Some((a, b)) = lower.split_once('/') {
         return Some(sign * unit(a)? / unit(b)?);
     }
-    // ROOT knows `2pi` as well.
+    // ROOT also accepts `2pi`.
     if let Some(factor) = lower.strip_suffix("pi").filter(|factor| factor.trim() == "2") {
         return Some(sign * unit(factor)? * std::f64::consts::PI);
     }
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn short_numbers_have_exponent_sign_and_mantissa() {
-        // 1.5: exponent 127, and the highest bit of the mantissa's twelve.
+        // 1.5: exponent 127, and the highest of the twelve bits of the mantissa.
         assert_eq!(short([127, 0x08, 0x00], 12), 1.5);
         assert_eq!(short([127, 0x28, 0x00], 12), -1.5);
     }

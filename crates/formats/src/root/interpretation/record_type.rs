@@ -1,17 +1,17 @@
-//! Records: how columns make up the entries of a branch.
+//! Records: the columns that form the entries of a branch.
 
 use crate::root::interpretation::streamed_type::{ListKind, StreamedMember, StreamedType};
 
-/// The type of an entry whose values lie in one or several columns, with the field names of uproot.
+/// The type of an entry whose values are in one or several columns, with the field names of uproot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordType {
     /// A column, by its path in the tree.
     Column(String),
-    /// Values by name, and their class where it has a name.
+    /// Values by name, and the name of their class if it has one.
     Record {
-        /// Name of the class.
+        /// The name of the class.
         class: Option<String>,
-        /// Names and types, in the order of the file.
+        /// The names and types, in the order of the file.
         fields: Vec<(String, Self)>,
     },
     /// Any number of values.
@@ -36,7 +36,8 @@ impl RecordType {
         }
     }
 
-    /// The record of a shape whose columns begin with `path`; none for a shape without columns.
+    /// The record of a streamed type whose columns begin with `path`; `None` for a type without
+    /// columns.
     pub(crate) fn of_shape(shape: &StreamedType, path: &str) -> Option<Self> {
         Some(match shape {
             StreamedType::TObject => return None,
@@ -75,7 +76,7 @@ impl RecordType {
         })
     }
 
-    /// Several of it; a column has its own dimensions.
+    /// Wraps the type for several values; a column contains its own dimensions.
     fn within(self, several: impl FnOnce(Box<Self>) -> Self) -> Self {
         match self {
             Self::Column(_) => self,
@@ -93,7 +94,7 @@ impl RecordType {
                 _ => Vec::new(),
             };
             for (name, field) in more {
-                // A member hides that of the same name in a base, and takes its place.
+                // A member hides the one of the same name in a base class, and takes its position.
                 match fields.iter_mut().find(|(other, _)| *other == name) {
                     Some((_, hidden)) => *hidden = field,
                     None => fields.push((name, field)),
@@ -104,7 +105,7 @@ impl RecordType {
     }
 }
 
-/// The columns of one branch as a record; `columns` are suffixes and paths.
+/// The record of the columns of one branch; `columns` are suffixes and paths.
 pub(crate) fn of_columns(columns: Vec<(String, String)>) -> RecordType {
     let fields = columns.into_iter().map(|(name, path)| (name, RecordType::Column(path)));
     RecordType::Record { class: None, fields: fields.collect() }

@@ -1,26 +1,26 @@
-//! The serialized form of entries that are more than numbers.
+//! The serialized form of entries that are not plain numbers.
 //!
-//! # Where shapes come from
+//! # Origin of types
 //!
-//! A collection of numbers or strings is known by its C++ name. A class is known by the
-//! descriptions in the file (`streamer`): it is its bases and its members, in order. Both nest; a
-//! [`StreamedType`] is that tree, made once when a tree is opened. Nothing refers back up, so that
-//! reading by a shape ends: a class that contains itself, and what is nested too deeply, is
-//! [`StreamedType::Unknown`], which is an error only where somebody asks for it.
+//! The C++ name of a collection of numbers or strings determines its form. For a class, the
+//! descriptions in the file (`streamer_info`) list its bases and its members, in order. Both nest;
+//! a [`StreamedType`] is that tree, built once when a tree is opened. It contains no references to
+//! parents, so that reading terminates: a class that contains itself, or a type that is nested too
+//! deeply, is [`StreamedType::Unknown`], which is an error only when it is read.
 //!
-//! # How ROOT frames values
+//! # Framing of values
 //!
 //! Objects begin with a byte count and the version of their class ([`StreamedType::Object`]). A
-//! collection or a `std::string` that is a member has such a head as well
-//! ([`StreamedType::Headed`]), but one inside another collection has none. Where one branch holds a
-//! member of all objects of a collection, and where a collection was written member by member, that
-//! head stands once before the values of all objects ([`StreamedType::Rest`]).
+//! collection or a `std::string` that is a member has such a head, too ([`StreamedType::Headed`]),
+//! but one inside another collection has none. If a branch holds one member of all objects of a
+//! collection, or a collection is written member by member, there is one head before the values of
+//! all objects ([`StreamedType::Rest`]).
 //!
 //! # Columns
 //!
-//! Each number or string at the end of a path through the members is a column of its own:
-//! `jets.fP.fX` is one of a `vector<TLorentzVector>`. [`columns`] lists them. Reading a column
-//! walks over the bytes of the others.
+//! Each number or string at the end of a path through the members is a separate column:
+//! `jets.fP.fX` is one column of a `vector<TLorentzVector>`. [`columns`] lists them. Reading one
+//! column parses the bytes of the others, too.
 //!
 //! Sources: `TStreamerInfoReadBuffer.cxx`, `TGenCollectionStreamer.cxx`, `TCollectionProxyFactory`
 //! of ROOT.
@@ -33,36 +33,36 @@ use std::sync::Arc;
 /// The serialized form of a value.
 #[derive(Debug, Clone)]
 pub(crate) enum StreamedType {
-    /// Numbers back to back, in a fixed array with these dimensions.
+    /// Contiguous numbers, in a fixed array with these dimensions.
     Numbers { packed: NumberEncoding, dims: Vec<usize> },
-    /// A string behind its length: one byte, or 255 and four; `wide`: always four.
+    /// A string after its length: one byte, or 255 and four bytes; `wide`: always four bytes.
     Text { wide: bool },
-    /// The string of a `TLeafC`: as `Text`, and without any bytes if it is empty, as old versions
-    /// of ROOT wrote it (`TLeafC::ReadBasket`).
+    /// The string of a `TLeafC`: as `Text`, but an empty string may have no bytes at all, as old
+    /// versions of ROOT wrote it (`TLeafC::ReadBasket`).
     LeafText,
     /// A fixed array of values.
     Fixed { dims: Vec<usize>, item: Arc<Self> },
-    /// A count and as many values. May have a head.
+    /// A count and that many values. May have a head.
     List(ListKind, Arc<Self>),
-    /// Two values: what maps are made of.
+    /// Two values: an item of a map.
     Pair(Arc<[StreamedMember; 2]>),
-    /// A marker byte and as many numbers as another member of the object says.
+    /// A marker byte and as many numbers as another member of the object states.
     Counted { packed: NumberEncoding, counter: usize },
-    /// A head and then the value.
+    /// A head, then the value.
     Headed(Arc<Self>),
-    /// As many values as there are up to the end of the entry.
+    /// Values up to the end of the entry.
     Rest(Arc<Self>),
-    /// An object: head and members.
+    /// An object: a head, then its members.
     Object(Arc<StreamedClass>),
-    /// The bits of a `TObject`: four bytes, and two more where the object is referred to.
+    /// The bits of a `TObject`: four bytes, and two more if the object is referenced.
     Bits,
     /// A `TObject`.
     TObject,
-    /// Not known, and why.
+    /// An unknown form, with the reason.
     Unknown(Arc<str>),
 }
 
-/// The kind of a collection, as far as arrays show it.
+/// The kind of a collection, as far as it shows in arrays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListKind {
     /// A sequence.
@@ -77,7 +77,7 @@ pub enum ListKind {
 #[derive(Debug)]
 pub(crate) struct StreamedClass {
     pub(crate) name: String,
-    /// At least one. The first is that of the branch, where that says which.
+    /// At least one. The first is the version of the branch, if the branch states it.
     pub(crate) layouts: Vec<ClassLayout>,
 }
 
@@ -106,25 +106,25 @@ pub(crate) enum Level {
     Fixed(usize),
 }
 
-/// A column of a shape.
+/// A column of a streamed type.
 #[derive(Debug, Clone)]
 pub(crate) struct StreamedColumn {
-    /// Names of members and bases that lead to it.
+    /// Names of the members and bases on the path to it.
     pub(crate) path: Arc<[Arc<str>]>,
-    /// The names of the members among them, with dots between.
+    /// The names of the members on that path, joined with dots.
     pub(crate) name: String,
     pub(crate) levels: Vec<Level>,
     pub(crate) element: ElementType,
 }
 
-/// A column or, by its name, why what is there cannot be one.
+/// A column, or the name of one that cannot be decoded and the reason.
 pub(crate) type Found = Result<StreamedColumn, (String, Arc<str>)>;
 
 /// Members of a `TObject` that are columns.
 pub(crate) const T_OBJECT_MEMBERS: [&str; 2] = ["fUniqueID", "fBits"];
-/// Columns of one branch that are listed.
+/// Maximum number of columns of one branch.
 const MAX_COLUMNS: usize = 400;
-/// Shapes that are looked at for them.
+/// Maximum number of types that are visited to find them.
 const MAX_VISITS: usize = 20_000;
 
 impl StreamedType {
@@ -136,7 +136,7 @@ impl StreamedType {
         Self::Unknown(why.into())
     }
 
-    /// The fewest bytes that a value takes.
+    /// Minimum number of bytes of a value.
     pub(crate) fn least(&self) -> usize {
         let times = |dims: &[usize], bytes: usize| {
             dims.iter().fold(bytes, |bytes, &n| bytes.saturating_mul(n))
@@ -155,7 +155,7 @@ impl StreamedType {
         }
     }
 
-    /// Returns true if only the end of an entry shows where a value ends.
+    /// Returns true if only the end of an entry marks the end of a value.
     pub(crate) fn runs_to_the_end(&self) -> bool {
         match self {
             Self::Rest(_) => true,
@@ -165,12 +165,12 @@ impl StreamedType {
     }
 }
 
-/// The columns of a shape, in order; none for one that there are too many of.
+/// The columns of a streamed type, in order; `None` if there are too many.
 pub(crate) fn columns(shape: &StreamedType) -> Option<Vec<Found>> {
     let mut found = Vec::new();
     let mut finder = Finder { path: Vec::new(), names: Vec::new(), levels: Vec::new(), visits: 0 };
     let all = finder.visit(shape, &mut found);
-    // Bases come first: a member hides those of the same name in them, as in C++.
+    // Bases come first: a member hides base members of the same name, as in C++.
     let mut names = HashSet::new();
     found.reverse();
     found.retain(|column| match column {
@@ -189,7 +189,7 @@ struct Finder {
 }
 
 impl Finder {
-    /// False once there are too many columns.
+    /// Returns false once there are too many columns.
     fn visit(&mut self, shape: &StreamedType, found: &mut Vec<Found>) -> bool {
         self.visits += 1;
         if found.len() > MAX_COLUMNS || self.visits > MAX_VISITS {

@@ -1,4 +1,4 @@
-//! From what a file says about types to [`StreamedType`]s: names of C++ types, and descriptions of
+//! Builds [`StreamedType`]s from the types in a file: names of C++ types, and descriptions of
 //! classes.
 
 use crate::ElementType;
@@ -11,12 +11,12 @@ use crate::root::object::streamer_info::{StreamerElement, StreamerInfo, Streamer
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Types inside types that are followed.
+/// Maximum depth of nested types.
 const MAX_DEPTH: usize = 16;
-/// Classes that are described for one tree.
+/// Maximum number of classes that are resolved for one tree.
 const MAX_CLASSES: usize = 20_000;
 
-/// Classes whose bytes are written by hand in ROOT, not as their description says.
+/// Classes with hand-written streamers in ROOT: their bytes differ from their description.
 const BY_HAND: [&str; 15] = [
     "TRef",
     "TRefArray",
@@ -35,10 +35,10 @@ const BY_HAND: [&str; 15] = [
     "TFolder",
 ];
 
-/// Makes shapes; remembers those of classes.
+/// Builds streamed types; caches those of classes.
 pub(crate) struct TypeBuilder<'a> {
     streamers: &'a StreamerInfos<'a>,
-    /// None for a class that is just being described.
+    /// `None` for a class that is being resolved at the moment.
     classes: HashMap<String, Option<StreamedType>>,
 }
 
@@ -58,7 +58,8 @@ impl<'a> TypeBuilder<'a> {
         }
     }
 
-    /// A member of a `std::pair`, or a `std::string`, which files need not describe, and its type.
+    /// The form and type of a member of a `std::pair` or of a `std::string`, which files need not
+    /// describe.
     pub(crate) fn undescribed(
         &mut self,
         class: &str,
@@ -67,14 +68,14 @@ impl<'a> TypeBuilder<'a> {
         let cpp = match (CppType::parse(class), member) {
             (CppType::Pair(_, types), "first") => types[0].clone(),
             (CppType::Pair(_, types), "second") => types[1].clone(),
-            // A member of this type may name it where others name the class that they belong to.
+            // A member of this type may state its own type instead of the class that it belongs to.
             (CppType::String, _) => CppType::String,
             _ => return None,
         };
         Some((self.as_member(&cpp, 0), cpp))
     }
 
-    /// A value of a type, without the head that it has as a member.
+    /// The form of a type, without the head that a member of that type has.
     fn content(&mut self, cpp: &CppType, depth: usize) -> StreamedType {
         if depth > MAX_DEPTH {
             return StreamedType::unknown("its type is nested too deeply");
@@ -111,7 +112,7 @@ impl<'a> TypeBuilder<'a> {
         [member("first", &types[0]), member("second", &types[1])]
     }
 
-    /// A value of a type as a member of a class.
+    /// The form of a type as a member of a class.
     fn as_member(&mut self, cpp: &CppType, depth: usize) -> StreamedType {
         let content = self.content(cpp, depth);
         match cpp {
@@ -122,7 +123,7 @@ impl<'a> TypeBuilder<'a> {
         }
     }
 
-    /// An object of the class `name`.
+    /// The form of an object of the class `name`.
     fn class(&mut self, name: &str, depth: usize) -> StreamedType {
         let name = normal(name);
         if let Some(special) = special(&name) {
@@ -169,7 +170,7 @@ impl<'a> TypeBuilder<'a> {
         ClassLayout { version: info.version, checksum: info.checksum, members }
     }
 
-    /// A member of a class.
+    /// The form of a member of a class.
     pub(crate) fn member(&mut self, element: &StreamerElement) -> StreamedType {
         self.member_at(element, 0)
     }
@@ -207,7 +208,7 @@ impl<'a> TypeBuilder<'a> {
         }
     }
 
-    /// An object in place, of a type that is most often a class.
+    /// The form of an object in place, whose type is usually a class.
     fn object(&mut self, type_name: &str, depth: usize) -> StreamedType {
         match CppType::parse(type_name.trim_end_matches('*')) {
             CppType::Class(name) | CppType::Pair(name, _) => self.class(&name, depth + 1),
@@ -216,7 +217,7 @@ impl<'a> TypeBuilder<'a> {
     }
 }
 
-/// Classes whose bytes are known without a description.
+/// Classes whose form is known without a description.
 fn special(name: &str) -> Option<StreamedType> {
     let list = |element| {
         let numbers = StreamedType::numbers(NumberEncoding::Plain(element));
@@ -238,7 +239,7 @@ fn special(name: &str) -> Option<StreamedType> {
     })
 }
 
-/// A number by `TStreamerInfo`'s code.
+/// A number by the type code of `TStreamerInfo`.
 fn scalar(code: i32, title: &str) -> StreamedType {
     match code {
         7 => StreamedType::Text { wide: true },
@@ -251,7 +252,7 @@ fn scalar(code: i32, title: &str) -> StreamedType {
     }
 }
 
-/// The type of a number by `TStreamerInfo`'s code.
+/// The type of a number by the type code of `TStreamerInfo`.
 pub(crate) fn number(code: i32) -> Option<ElementType> {
     Some(match code {
         1 => ElementType::I8,
@@ -284,7 +285,7 @@ fn counted(info: &StreamerInfo, element: &StreamerElement) -> StreamedType {
     }
 }
 
-/// A fixed array of a shape.
+/// A fixed array of a form.
 fn repeated(shape: StreamedType, dims: &[usize]) -> StreamedType {
     match shape {
         StreamedType::Numbers { packed, dims: inner } => {

@@ -1,8 +1,8 @@
-//! Which members a version of a class has, in the order in which they are streamed.
+//! The members of a version of a class, in the order in which they are streamed.
 //!
 //! The versions of `TTree`, `TBranch` and their relatives that ROOT has written since 2003 are
-//! built in, down to the last member that is of use here; what follows is skipped by its byte
-//! count. For other versions the file's own descriptions are translated into the same form.
+//! built in, up to the last member that this crate uses; the rest is skipped by its byte count. For
+//! other versions the file's own descriptions are translated into the same form.
 
 use crate::ElementType;
 use crate::error::{FormatError, Result};
@@ -20,18 +20,18 @@ pub(crate) enum MemberKind {
     Number(ElementType),
     /// A `TString`.
     Text,
-    /// An object in place, with a byte count; base classes too.
+    /// An object in place, with a byte count; also for base classes.
     Object,
     /// The base class `TObject`.
     TObject,
     /// A pointer to an object.
     Pointer,
-    /// A `TArray`: a count, then elements of this many bytes.
+    /// A `TArray`: a count, then elements of this size in bytes.
     TArray(usize),
-    /// A marker byte, then as many elements as another member says, of the given bytes each; of
-    /// eight bytes each where the marker is 2.
+    /// A marker byte, then as many elements as another member states, of this size in bytes, or of
+    /// eight bytes if the marker is 2.
     Counted(usize),
-    /// Not understood: an error if a reader gets here.
+    /// An unknown storage: an error when a reader gets to this member.
     Unknown,
 }
 
@@ -40,11 +40,11 @@ pub(crate) enum MemberKind {
 pub(crate) struct ClassMember {
     name: Cow<'static, str>,
     kind: MemberKind,
-    /// First version of the class that has it.
+    /// First version of the class with this member.
     since: u16,
-    /// Length of a fixed array; 1 for single values.
+    /// Length of a fixed array; 1 for a single value.
     repeat: usize,
-    /// For [`MemberKind::Counted`]: the member with the count.
+    /// For [`MemberKind::Counted`]: the member that holds the count.
     count: Cow<'static, str>,
 }
 
@@ -137,7 +137,7 @@ static BRANCH: [ClassMember; 22] = [
     member("fFileName", MemberKind::Text),
 ];
 
-/// `TBranch` 6 to 9 (ROOT 3 to 5.10), which its streamer wrote by hand.
+/// `TBranch` 6 to 9 (ROOT 3 to 5.10), whose streamer was written by hand.
 static OLD_BRANCH: [ClassMember; 20] = [
     member("TNamed", MemberKind::Object),
     since(8, "TAttFill", MemberKind::Object),
@@ -164,7 +164,7 @@ static OLD_BRANCH: [ClassMember; 20] = [
 static ELEMENT: [ClassMember; 9] = element(I32);
 static ELEMENT_10: [ClassMember; 9] = element(I16);
 
-/// The members of a `TBranchElement`, whose versions store `fClassVersion` differently.
+/// The members of a `TBranchElement`; its versions store `fClassVersion` differently.
 const fn element(class_version: MemberKind) -> [ClassMember; 9] {
     [
         member("TBranch", MemberKind::Object),
@@ -248,13 +248,13 @@ fn translate(info: &StreamerInfo) -> Vec<ClassMember> {
         .collect()
 }
 
-/// `TStreamerInfo`'s codes for numbers. A `Double32_t` is stored in single precision.
+/// A number by the type code of `TStreamerInfo`. A `Double32_t` is stored in single precision.
 fn number(code: i32) -> MemberKind {
     let element = if code == 9 { Some(ElementType::F32) } else { type_builder::number(code) };
     element.map_or(MemberKind::Unknown, MemberKind::Number)
 }
 
-/// The value of a member, or where it is.
+/// The value of a member, or its position.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Field<'a> {
     Int(i64),
@@ -265,13 +265,13 @@ pub(crate) enum Field<'a> {
         size: usize,
         bytes: &'a [u8],
     },
-    /// An object in place, from its byte count on.
+    /// Position of the byte count of an object in place.
     Object(usize),
     Pointer(Pointer<'a>),
 }
 
 impl Field<'_> {
-    /// A whole number; 0 for everything else, and for negative ones.
+    /// The value as an unsigned integer; 0 if it is negative or not a number.
     pub(crate) fn unsigned(self) -> u64 {
         u64::try_from(self.signed()).unwrap_or(0)
     }
@@ -297,7 +297,7 @@ impl Field<'_> {
     }
 }
 
-/// Reads the members of a class one by one and shows them to `visit`, until that has seen enough.
+/// Reads the members of a class one by one and passes them to `visit`, until that breaks.
 pub(crate) fn visit_members<'a>(
     buffer: &Buffer<'a>,
     cursor: &mut Cursor<'a>,

@@ -11,7 +11,7 @@ use std::cell::{Cell, OnceCell};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// `TStreamerInfo`'s codes.
+/// Type codes of `TStreamerInfo`.
 const U_CHAR: i32 = 11;
 const BOOL: i32 = 18;
 
@@ -19,16 +19,16 @@ const BOOL: i32 = 18;
 #[derive(Debug, Clone)]
 pub(crate) struct StreamerElement {
     pub(crate) name: String,
-    /// `TStreamerInfo`'s type code.
+    /// Type code of `TStreamerInfo`.
     pub(crate) code: i32,
-    /// The comment behind the member.
+    /// The comment after the member.
     pub(crate) title: String,
     /// Number of values in a fixed array.
     pub(crate) array_length: i32,
     /// Its dimensions.
     pub(crate) dims: Vec<usize>,
     pub(crate) type_name: String,
-    /// The member with the length of a variable array.
+    /// The member that holds the length of a variable array.
     pub(crate) count_name: String,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct StreamerInfo {
     pub(crate) elements: Vec<StreamerElement>,
 }
 
-/// The class descriptions of a file, read when first asked for.
+/// The class descriptions of a file, decoded on first use.
 #[derive(Debug)]
 pub(crate) struct StreamerInfos<'a> {
     range: Range<u64>,
@@ -62,12 +62,12 @@ impl<'a> StreamerInfos<'a> {
         }
     }
 
-    /// Returns true if a description was needed before its bytes were there.
+    /// Returns true if a description was needed before its bytes were fetched.
     pub(crate) fn missed(&self) -> bool {
         self.missed.get()
     }
 
-    /// The description of a version of a class, where the reader cannot do without.
+    /// The description of a version of a class; records a miss if its bytes are not fetched yet.
     pub(crate) fn require(&self, class: &str, version: u16) -> Option<&StreamerInfo> {
         if !self.range.is_empty() && self.bytes.get(self.range.clone()).is_none() {
             self.missed.set(true);
@@ -77,8 +77,8 @@ impl<'a> StreamerInfos<'a> {
         self.classes().iter().find(|info| info.name == class && info.version == version)
     }
 
-    /// All versions of a class by its name as `cpp_type::normal` writes it; none where the reader
-    /// has to come back with the descriptions.
+    /// All versions of a class by its normalized name (`cpp_type::normal`); empty, with a miss
+    /// recorded, if the bytes of the descriptions are not fetched yet.
     pub(crate) fn versions(&self, class: &str) -> Vec<&StreamerInfo> {
         if !self.range.is_empty() && self.bytes.get(self.range.clone()).is_none() {
             self.missed.set(true);
@@ -102,7 +102,7 @@ impl<'a> StreamerInfos<'a> {
         })
     }
 
-    /// The description of a class by its checksum or version, if it happens to be there.
+    /// The description of a class by its checksum or version, if its bytes are fetched.
     pub(crate) fn look_up(
         &self,
         class: &str,
@@ -117,7 +117,7 @@ impl<'a> StreamerInfos<'a> {
     fn classes(&self) -> &[StreamerInfo] {
         self.classes.get_or_init(|| {
             let Some(stored) = self.bytes.get(self.range.clone()) else { return Vec::new() };
-            // Names of types are a convenience; damaged descriptions leave them out.
+            // The names of types are optional: they are missing if the descriptions are corrupt.
             read_classes(&stored).unwrap_or_default()
         })
     }
@@ -166,7 +166,7 @@ fn read_element(buffer: &Buffer<'_>, class: &[u8], at: usize) -> Result<Streamer
     let mut code = cursor.i32()?;
     let _size = cursor.i32()?;
     let array_length = cursor.i32()?;
-    // Writers leave it undefined where there is no array.
+    // Writers leave it uninitialized if there is no array.
     let dimensions = usize::try_from(cursor.i32()?).unwrap_or(0);
     let bounds = if header.version == 1 { cursor.count()? } else { 5 };
     let (bounds, _) = cursor.take(bounds.saturating_mul(4))?.as_chunks::<4>();
@@ -177,7 +177,7 @@ fn read_element(buffer: &Buffer<'_>, class: &[u8], at: usize) -> Result<Streamer
         dims = if length > 0 { vec![length] } else { Vec::new() };
     }
     let type_name = cursor.string()?;
-    // Before ROOT 3 there was no code of its own for bool.
+    // Before ROOT 3, bool had no code of its own.
     if code == U_CHAR && matches!(type_name.as_str(), "Bool_t" | "bool") {
         code = BOOL;
     }

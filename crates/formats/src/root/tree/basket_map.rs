@@ -1,14 +1,14 @@
-//! Map of a file's baskets by offset, by column and by entry.
+//! Index of a file's baskets by offset, by column and by entry.
 //!
-//! A program that reads a tree byte by byte asks for offsets. The map turns them back into a tree,
-//! a branch, a basket and its entries, from which a prefetcher predicts what it will ask for next.
+//! A program that reads a tree as a plain file requests offsets. The map resolves them to a tree, a
+//! branch, a basket and its entries, from which a prefetcher predicts the next requests.
 //!
-//! All baskets of all trees are in one list of 16 bytes each, sorted by offset: where a basket
-//! begins, and which it is. Its length and entries stay in the tables of the branches, which the
-//! map shares with the trees it was made from. A file of a million baskets thus costs 16 MB beyond
-//! what its trees take anyway, and finding a basket takes 20 steps.
+//! All baskets of all trees are in one list of 16 bytes each, sorted by offset: the start of a
+//! basket, and its column and index. Its length and entries stay in the tables of the branches,
+//! which the map shares with its trees. So a file of a million baskets takes 16 MB more than its
+//! trees, and finding a basket takes 20 steps.
 //!
-//! Where baskets overlap, which no writer does, an offset belongs to the one that begins last
+//! If baskets overlap, which no writer produces, an offset belongs to the last basket that begins
 //! before it.
 
 use crate::root::tree::Tree;
@@ -41,7 +41,7 @@ struct Slot {
 struct MappedTree {
     entries: u64,
     columns: Range<usize>,
-    /// Clusters as the tree states them, or else derived from common ends of baskets.
+    /// Clusters as the tree states them, otherwise derived from common ends of baskets.
     clusters: Clusters,
 }
 
@@ -49,13 +49,13 @@ struct MappedTree {
 #[derive(Debug)]
 struct MappedColumn {
     tree: usize,
-    /// Path in the tree of the branch, or of its first leaf.
+    /// Path of the branch in the tree, or of its first leaf.
     name: String,
     baskets: Arc<BasketTable>,
 }
 
 impl BasketMap {
-    /// Maps `trees`. Baskets without entries, and those inside the tree's object, are left out.
+    /// Maps `trees`. Omits baskets without entries, and those inside the tree's object.
     #[must_use]
     pub fn new(trees: &[&Tree]) -> Self {
         let mut map = Self::default();
@@ -68,7 +68,8 @@ impl BasketMap {
         map
     }
 
-    /// Appends a tree: names and baskets of its branches. `slots` is to be sorted after the last.
+    /// Appends a tree: names and baskets of its branches. The caller sorts `slots` after the last
+    /// tree.
     fn append(
         &mut self,
         entries: u64,
@@ -168,8 +169,8 @@ impl ColumnarLayout for BasketMap {
     }
 }
 
-/// Entries at which baskets of all columns end, the end of the tree excepted. Columns of a single
-/// basket do not count.
+/// Entries at which baskets of all columns end, without the end of the tree. Columns of a single
+/// basket are ignored.
 fn common_ends(columns: &[MappedColumn], entries: u64) -> Vec<u64> {
     let tables = columns.iter().map(|column| &*column.baskets);
     let mut several: Vec<&BasketTable> = tables.filter(|baskets| baskets.len() > 1).collect();
@@ -196,7 +197,7 @@ mod tests {
 
     type Column = (String, Arc<BasketTable>);
 
-    /// A column of baskets at these places, of `each` entries each.
+    /// A column of baskets at these ranges, with `each` entries each.
     fn column(name: &str, places: &[(u64, u32)], each: u64) -> Column {
         let starts = (0..=places.len() as u64).map(|n| n * each).collect();
         (name.to_owned(), Arc::new(BasketTable::in_file(places, starts).unwrap()))

@@ -1,17 +1,17 @@
-//! Where the data of a branch are: the table of its baskets.
+//! The table of a branch's baskets: their ranges and entries.
 
 use crate::error::{FormatError, Result};
 use crate::root::basket::EmbeddedBasket;
 use std::ops::Range;
 
-/// The baskets of a branch, in order of entries.
+/// The baskets of a branch, ordered by entries.
 ///
-/// Lives in three flat arrays: 20 bytes per basket.
+/// Stored in three flat arrays: 20 bytes per basket.
 #[derive(Debug, Clone, Default)]
 pub struct BasketTable {
     seeks: Vec<u64>,
     bytes: Vec<u32>,
-    /// First entry of each basket, and the end of the last.
+    /// The first entry of each basket, and the end of the last one.
     entries: Vec<u64>,
     /// Baskets inside the tree's object, by index.
     embedded: Vec<(usize, EmbeddedBasket)>,
@@ -19,11 +19,11 @@ pub struct BasketTable {
     uncompressed: u64,
 }
 
-/// A branch's tables as they are in the file.
+/// A branch's tables as stored in the file.
 pub(crate) struct Tables<'a> {
-    /// Index of the basket that was being filled; those before it are in the file.
+    /// Index of the basket that the writer was filling; all before it are in the file.
     pub(crate) write_basket: usize,
-    /// Entries of the branch.
+    /// Number of entries of the branch.
     pub(crate) entries: u64,
     pub(crate) sizes: &'a [u8],
     pub(crate) starts: (usize, &'a [u8]),
@@ -35,7 +35,7 @@ pub(crate) struct Tables<'a> {
     pub(crate) file_end: u64,
 }
 
-/// Big-endian numbers of four or eight bytes.
+/// Decodes big-endian numbers of four or eight bytes.
 fn numbers(width: usize, raw: &[u8], count: usize) -> Vec<u64> {
     if width == 8 {
         let (chunks, _) = raw.as_chunks::<8>();
@@ -97,8 +97,8 @@ impl BasketTable {
         })
     }
 
-    /// Baskets at `places` (offset, bytes) in the file. `starts` holds the first entry of each, and
-    /// the end of the last.
+    /// Creates the table of baskets at `places` (offset, bytes) in the file. `starts` holds the
+    /// first entry of each, and the end of the last one.
     #[cfg(test)]
     pub(crate) fn in_file(places: &[(u64, u32)], starts: Vec<u64>) -> Result<Self> {
         if starts.len() != places.len() + 1 || !starts.is_sorted() {
@@ -118,14 +118,14 @@ impl BasketTable {
         self.seeks.len()
     }
 
-    /// Returns true if there are none.
+    /// Returns true if there are no baskets.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.seeks.is_empty()
     }
 
-    /// Where basket `index` is in the file; none if it is inside the tree's object, or does not
-    /// exist.
+    /// The range of basket `index` in the file; `None` if it is inside the tree's object, or does
+    /// not exist.
     #[must_use]
     pub fn range(&self, index: usize) -> Option<Range<u64>> {
         let &seek = self.seeks.get(index)?;
@@ -161,7 +161,7 @@ impl BasketTable {
         self.compressed
     }
 
-    /// Bytes of all baskets unpacked, keys included (the writer's count).
+    /// Bytes of all baskets uncompressed, keys included (the writer's count).
     #[must_use]
     pub fn uncompressed_bytes(&self) -> u64 {
         self.uncompressed

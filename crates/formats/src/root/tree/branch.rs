@@ -13,19 +13,19 @@ use std::sync::Arc;
 /// A column of a tree.
 ///
 /// A branch with one leaf is one column under the branch's path; each leaf of a branch with several
-/// is a column of its own, `branch.leaf`. Branches that only group others, and branches whose type
-/// cannot be decoded, are listed too; they say what is missing when their type is asked for.
+/// is a separate column, `branch.leaf`. Branches that only group others, and branches whose type
+/// cannot be decoded, are listed, too; [`Branch::column_type`] returns the reason as an error.
 #[derive(Debug, Clone)]
 pub struct Branch {
     pub(crate) path: String,
-    /// Where in the path the branch's own name begins.
+    /// Index in the path at which the branch's own name begins.
     pub(crate) own: usize,
     pub(crate) leaf: String,
     pub(crate) title: String,
     pub(crate) type_name: String,
     pub(crate) content: Result<Interpretation, FormatError>,
     pub(crate) baskets: Arc<BasketTable>,
-    /// The type of an entry, of a branch that is not one plain column.
+    /// The type of an entry, for a branch that is not one plain column.
     pub(crate) record: Option<RecordType>,
 }
 
@@ -42,7 +42,7 @@ impl Branch {
         self.path.get(self.own..).unwrap_or(&self.path)
     }
 
-    /// Name of the leaf; often that of the branch.
+    /// Name of the leaf; often equal to the branch's.
     #[must_use]
     pub fn leaf_name(&self) -> &str {
         &self.leaf
@@ -54,8 +54,8 @@ impl Branch {
         &self.title
     }
 
-    /// The C++ type of an entry, as uproot writes it: `float[17]`, `int32_t`, `float[]`; a class's
-    /// name, or `unknown`, where the branch cannot be decoded.
+    /// The C++ type of an entry in the notation of uproot: `float[17]`, `int32_t`, `float[]`. If
+    /// the branch cannot be decoded, the name of its class, or `unknown`.
     #[must_use]
     pub fn type_name(&self) -> String {
         match &self.content {
@@ -68,25 +68,25 @@ impl Branch {
     /// The type of the column.
     ///
     /// # Errors
-    /// [`FormatError::Unsupported`] naming branch and type, or what is corrupt about the branch.
+    /// [`FormatError::Unsupported`] with branch and type, or the corruption of the branch.
     pub fn column_type(&self) -> Result<ColumnType> {
         self.content.as_ref().map(|content| content.column.clone()).map_err(Clone::clone)
     }
 
-    /// The type of an entry, of a branch that groups others, has several columns, or is a set.
+    /// The type of an entry, for a branch that groups others, has several columns, or is a set.
     #[must_use]
     pub fn record(&self) -> Option<&RecordType> {
         self.record.as_ref()
     }
 
     /// Returns true for the number of items of a split collection, `@jets.size()`, which is a
-    /// column for expressions and no branch.
+    /// column for expressions and not a branch.
     #[must_use]
     pub fn is_size(&self) -> bool {
         self.path.starts_with('@') && self.path.ends_with(".size()")
     }
 
-    /// Where the data are.
+    /// The baskets with the data.
     #[must_use]
     pub fn baskets(&self) -> &BasketTable {
         &self.baskets
@@ -96,8 +96,8 @@ impl Branch {
         Arc::clone(&self.baskets)
     }
 
-    /// Decodes basket `index` from the bytes of its range; for an embedded basket, whose range is
-    /// none, `bytes` is ignored. Prefer [`Self::decode_basket_with`] for many baskets.
+    /// Decodes basket `index` from the bytes of its range; for an embedded basket, which has no
+    /// range, `bytes` is ignored. For many baskets use [`Self::decode_basket_with`].
     ///
     /// # Errors
     /// As [`Self::decode_basket_with`].
@@ -105,10 +105,10 @@ impl Branch {
         self.decode_basket_with(&mut Decompressor::new(), index, bytes)
     }
 
-    /// Decodes basket `index` with a decoder that is used again and again.
+    /// Decodes basket `index` with a reusable decompressor.
     ///
     /// # Errors
-    /// A basket that does not exist, corrupt bytes, or an unsupported type.
+    /// The basket does not exist, its bytes are corrupt, or its type is unsupported.
     pub fn decode_basket_with(
         &self,
         decoder: &mut Decompressor,
@@ -142,7 +142,7 @@ impl Branch {
         }
     }
 
-    /// Says in the message which branch and basket it was.
+    /// Adds the branch and the basket to the message of an error.
     fn name_in(&self, error: FormatError, index: usize) -> FormatError {
         let named = |what: String| format!("{what} {index} of branch `{}`", self.path);
         match error {

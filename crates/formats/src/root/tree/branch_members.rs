@@ -1,8 +1,8 @@
-//! The members of a branch as they are in the file.
+//! The members of a branch as stored in the file.
 
 use crate::root::object::class_members::Field;
 
-/// Members of a branch, as far as they are of use.
+/// The members of a branch that this crate uses.
 #[derive(Default)]
 pub(crate) struct BranchMembers<'a> {
     pub(crate) name: &'a [u8],
@@ -48,7 +48,7 @@ impl<'a> BranchMembers<'a> {
     }
 }
 
-/// Why a branch as a whole cannot be decoded, if so.
+/// The reason why a whole branch cannot be decoded; `None` if it can.
 pub(crate) fn refuse(
     class: &[u8],
     raw: &BranchMembers<'_>,

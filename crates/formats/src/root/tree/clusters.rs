@@ -3,21 +3,21 @@
 use crate::root::object::class_members::Field;
 use std::ops::Range;
 
-/// Where the clusters of a tree begin and end.
+/// The clusters of a tree.
 ///
-/// `TTree` keeps them as stretches of entries, within each of which the clusters are of one size,
-/// and the size of those after the last stretch, which is `fAutoFlush`.
+/// `TTree` stores them as ranges of entries with clusters of one size each, and the size of the
+/// clusters after the last range, which is `fAutoFlush`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Clusters {
-    /// Ends of the stretches, ascending, and the size of the clusters in each; size 0 is one
+    /// Ends of the ranges, ascending, and the size of the clusters in each; size 0 means one
     /// cluster.
     stretches: Vec<(u64, u64)>,
-    /// Size of those that follow; 0 if it is not known.
+    /// Size of the clusters after them; 0 if unknown.
     size: u64,
     entries: u64,
 }
 
-/// The members of a tree that say so.
+/// The members of a tree that describe its clusters.
 #[derive(Debug, Default)]
 pub(crate) struct RawClusters {
     last_entries: Vec<u64>,
@@ -37,7 +37,7 @@ impl RawClusters {
         match member {
             "fClusterRangeEnd" => self.last_entries = numbers(field),
             "fClusterSize" => self.sizes = numbers(field),
-            // Negative numbers are bytes, and become entries with the first flush.
+            // Negative numbers are bytes; the writer replaces them by entries at the first flush.
             "fAutoFlush" => self.auto_flush = field.unsigned(),
             _ => {}
         }
@@ -45,7 +45,7 @@ impl RawClusters {
 }
 
 impl Clusters {
-    /// Those of a tree of `entries`; none are known where the members contradict each other.
+    /// The clusters of a tree of `entries`; unknown if the members contradict each other.
     pub(crate) fn new(raw: &RawClusters, entries: u64) -> Self {
         let ends = raw.last_entries.iter().map(|last| last.saturating_add(1).min(entries));
         let stretches: Vec<_> = ends.zip(raw.sizes.iter().copied()).collect();
@@ -56,7 +56,7 @@ impl Clusters {
         Self { stretches, size: raw.auto_flush, entries }
     }
 
-    /// Those that end at `ends`, which ascend, and at the end of the tree of `entries`.
+    /// Clusters that end at `ends`, ascending, and at the end of the tree of `entries`.
     pub(crate) fn ending_at(ends: Vec<u64>, entries: u64) -> Self {
         let mut stretches: Vec<_> = ends.into_iter().map(|end| (end, 0)).collect();
         if !stretches.is_empty() {
@@ -65,19 +65,19 @@ impl Clusters {
         Self { stretches, size: 0, entries }
     }
 
-    /// Clusters of `size` entries each, in a tree of `entries`; 0 if the size is not known.
+    /// Clusters of `size` entries each, in a tree of `entries`; a size of 0 means unknown.
     #[must_use]
     pub fn of_size(size: u64, entries: u64) -> Self {
         Self { stretches: Vec::new(), size, entries }
     }
 
-    /// Returns true if nothing is known of them.
+    /// Returns true if the clusters are unknown.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
         self.stretches.is_empty() && self.size == 0
     }
 
-    /// The entries of the cluster that holds `entry`; none if that is not known.
+    /// The entries of the cluster that contains `entry`; `None` if unknown.
     #[must_use]
     pub fn holding(&self, entry: u64) -> Option<Range<u64>> {
         if entry >= self.entries {

@@ -7,10 +7,10 @@ use crate::root::object::streamer_info::StreamerInfos;
 use crate::root::object::{Buffer, Pointer};
 use std::ops::ControlFlow;
 
-/// Values that one item of a leaf may have; ROOT's baskets end at 2 GiB.
+/// Maximum number of values of one item of a leaf; ROOT's baskets are limited to 2 GiB.
 const MAX_VALUES: usize = 1 << 31;
 
-/// A leaf as it is described in the file.
+/// A leaf as described in the file.
 #[derive(Debug, Clone)]
 pub(crate) struct Leaf {
     pub(crate) name: String,
@@ -18,18 +18,18 @@ pub(crate) struct Leaf {
     pub(crate) kind: LeafKind,
     /// Fixed dimensions of one item.
     pub(crate) shape: Vec<usize>,
-    /// For jagged leaves: where the leaf that counts is.
+    /// For jagged leaves: the position of the leaf that counts the items.
     pub(crate) counter: Option<usize>,
 }
 
 impl Leaf {
-    /// Values in one item.
+    /// Number of values in one item.
     pub(crate) fn len(&self) -> usize {
         self.shape.iter().product()
     }
 }
 
-/// Reads the leaf of class `class` whose own header begins at `body`.
+/// Reads the leaf of class `class` whose header begins at `body`.
 pub(crate) fn read_leaf(
     buffer: &Buffer<'_>,
     streamers: &StreamerInfos<'_>,
@@ -77,7 +77,7 @@ pub(crate) fn read_leaf(
     let name = String::from_utf8_lossy(name).into_owned();
     let length = usize::try_from(length).unwrap_or(usize::MAX);
     if length == 0 || length > MAX_VALUES {
-        // Seen in members of collections, whose length is elsewhere.
+        // Occurs in members of collections, whose length is stored elsewhere.
         kind = LeafKind::Other(None);
     }
     let title = String::from_utf8_lossy(title).into_owned();
@@ -89,7 +89,7 @@ pub(crate) fn read_leaf(
     Ok(Leaf { name, title, kind, shape, counter })
 }
 
-/// The name of the leaf that was written at `position`.
+/// The name of the leaf at `position`.
 pub(crate) fn leaf_name_at(
     buffer: &Buffer<'_>,
     streamers: &StreamerInfos<'_>,

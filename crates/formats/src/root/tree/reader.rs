@@ -1,10 +1,10 @@
-//! Reading a tree's object: the tree, its branches and their branches, leaves and basket tables.
+//! Reads a tree's object: the tree, its nested branches, leaves and basket tables.
 //!
 //! Branches are written inside each other, and may refer to objects written elsewhere in the same
-//! buffer: a branch that counts for another can be written at the first mention, a counting leaf
-//! likewise. References are followed on demand. A hostile buffer could make many references lead to
-//! the same long stretch, so every position is read at most once as a branch, and all bytes read
-//! and names made are paid from a budget that grows with the buffer.
+//! buffer: a branch that counts the items of another may be written at its first mention, and so
+//! may its leaf. The reader follows references on demand. A hostile buffer could contain many
+//! references to the same long range, so each position is read at most once as a branch, and all
+//! bytes and names that are read are deducted from a budget proportional to the buffer.
 
 use crate::error::{FormatError, Result};
 use crate::root::basket::ColumnDecoding;
@@ -30,12 +30,12 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Branches inside branches that are followed.
+/// Maximum depth of nested branches.
 const MAX_DEPTH: usize = 40;
-/// The number of times that each byte of the buffer may be read, on average; honest trees stay
-/// below their depth.
+/// Maximum number of reads of each byte of the buffer, on average; valid trees need fewer than
+/// their depth.
 const REREADS: usize = 64;
-/// Bytes of names and leaves that any tree may have, however short its buffer is.
+/// Bytes of names and leaves that every tree may have, however short its buffer is.
 const FREE_BYTES: usize = 1 << 20;
 
 const GO_ON: ControlFlow<()> = ControlFlow::Continue(());
@@ -50,13 +50,13 @@ struct Reader<'a> {
     layouts: HashMap<(&'a [u8], u16), Cow<'static, [ClassMember]>>,
     visited: HashSet<usize>,
     branches: Vec<Branch>,
-    /// Path of the column whose leaf was written at a position.
+    /// The path of a column, by the position of its leaf.
     leaf_paths: HashMap<usize, String>,
-    /// Columns, and where the leaf is that counts their items.
+    /// Jagged columns, and the position of the leaf that counts their items.
     counters: Vec<(usize, usize)>,
 }
 
-/// Reads the tree at the beginning of a buffer.
+/// Reads the tree at the start of a buffer.
 pub(crate) fn read_tree<'a>(
     buffer: Buffer<'a>,
     shared: &'a Bytes,
@@ -116,7 +116,7 @@ pub(crate) fn read_tree<'a>(
     })
 }
 
-/// The record that the columns of the branch at `path` are, unless the branch is one plain column.
+/// The record of the columns of the branch at `path`; `None` if the branch is one plain column.
 fn record_of(parts: &[BranchColumn], path: &str) -> Option<RecordType> {
     let is_column = parts.iter().all(|part| part.suffix.is_empty());
     let stem = if is_column { path } else { path.strip_suffix('.').unwrap_or(path) };
@@ -145,7 +145,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Reads the branches in the array at `at`, whose path begins with `parent`. Returns their
+    /// Reads the branches in the array at `at`, whose paths begin with `parent`. Returns their
     /// names and types.
     fn read_branches(
         &mut self,
@@ -192,7 +192,7 @@ impl<'a> Reader<'a> {
         };
         let record = match own {
             Some(own) if fields.is_empty() => own,
-            // uproot reads the count of a `TClonesArray`.
+            // uproot reads a `TClonesArray` as its count.
             _ if fields.is_empty() || self.type_name(parent, &raw, &[]) == "TClonesArray" => {
                 RecordType::Column(path)
             }
@@ -206,7 +206,7 @@ impl<'a> Reader<'a> {
         Ok((name.into_owned(), record))
     }
 
-    /// Reads the members of a branch, those of its base class first.
+    /// Reads the members of a branch, starting with its base class.
     fn read_members(
         &mut self,
         class: &'a [u8],
@@ -329,7 +329,7 @@ impl<'a> Reader<'a> {
         Ok(record)
     }
 
-    /// Adds a branch whose values are in other columns.
+    /// Adds a branch whose values are in the columns of other branches.
     fn push_group(
         &mut self,
         path: &str,
@@ -362,8 +362,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The columns of a branch that is not refused as a whole, and the name of its type where that
-    /// is known.
+    /// The columns of a branch that can be decoded as a whole, and the name of its type if known.
     fn parts(
         &mut self,
         parent: &str,
@@ -432,7 +431,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The C++ type of a branch that cannot be decoded, as far as it is known.
+    /// The C++ type of a branch that cannot be decoded, as far as known.
     fn type_name(&self, parent: &str, raw: &BranchMembers<'a>, leaves: &[(usize, Leaf)]) -> String {
         if let [(_, Leaf { kind: LeafKind::Other(Some(name)), .. })] = leaves {
             return (*name).to_owned();
