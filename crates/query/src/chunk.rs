@@ -31,8 +31,7 @@ impl<'a> Chunk<'a> {
         self
     }
 
-    /// Adds the column of the branch that expressions call `name`; as many entries as the chunk
-    /// has.
+    /// Adds the column of the branch `name`, with as many entries as the chunk.
     #[must_use]
     pub fn with(mut self, name: &'a str, column: &'a Column) -> Self {
         self.columns.insert(name, column);

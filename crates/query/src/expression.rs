@@ -9,18 +9,18 @@ use std::str::FromStr;
 
 /// A formula over the branches of a tree.
 ///
-/// `Display` writes it with all its parentheses. [`Expression::parse`] reads that back as the same
-/// expression if it is nested at most half as deep as is allowed: parentheses nest, too.
+/// `Display` prints it with all parentheses. [`Expression::parse`] parses that text to the same
+/// expression if its depth is at most half of the limit, since parentheses count, too.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expression {
     pub(crate) root: Node,
 }
 
 impl Expression {
-    /// Reads an expression.
+    /// Parses an expression.
     ///
     /// # Errors
-    /// [`Invalid`](hither_core::ErrorKind::Invalid) with what was expected and a caret under the
+    /// [`Invalid`](hither_core::ErrorKind::Invalid) with the expected token and a caret under the
     /// mistake.
     pub fn parse(text: &str) -> Result<Self, Error> {
         match parse(text) {
@@ -29,7 +29,7 @@ impl Expression {
         }
     }
 
-    /// Reads a request of the user: the name of a branch if `is_branch` knows it, otherwise an
+    /// Parses user input: the name of a branch if `is_branch` returns true for it, otherwise an
     /// expression. A name is taken literally, whatever characters it has: `jets/jets.pt`, `track.`,
     /// `a:b`.
     ///
@@ -46,7 +46,7 @@ impl Expression {
         Self::parse(text)
     }
 
-    /// The name of the branch, if the expression is one without indices.
+    /// The name of the branch, if the expression is a branch without indices.
     #[must_use]
     pub fn as_branch(&self) -> Option<&str> {
         match &self.root {

@@ -1,8 +1,8 @@
 //! The functions that an expression can call.
 //!
 //! There are two families, as in ROOT. `TFormula`'s own functions return a number for every
-//! argument: `log` of zero or less is 0, `sqrt` takes the absolute value first, `asin` beyond 1 is
-//! 0, and `exp` limits its argument to 700. The functions of `TMath::` and the C library are called
+//! argument: `log` of zero or less is 0, `sqrt` uses the absolute value, `asin` beyond 1 is 0, and
+//! `exp` limits its argument to 700. The functions of `TMath::` and the C library are called
 //! unchanged and can return NaN or infinity.
 
 use crate::operator::{signed, truth};

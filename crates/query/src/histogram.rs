@@ -1,4 +1,4 @@
-//! A histogram of the values that passed, as ROOT's `TH1` fills it.
+//! A histogram of the selected values, with the semantics of ROOT's `TH1`.
 //!
 //! A bin contains its lower edge and not its upper one. Values below the range count as underflow;
 //! values at its upper limit or above, and NaN, as overflow. Mean and standard deviation are those
@@ -6,11 +6,11 @@
 //! (`TH1::GetMean`, `TH1::GetStdDev`).
 //!
 //! Without a range the values are buffered until the end. The limits are then chosen from the
-//! smallest and the largest of them ([`axis_limits`]). Beyond [`MAX_BUFFERED`] values the limits
-//! are chosen from those so far. A later value beyond them doubles the range towards it and merges
-//! the bins in pairs, as in ROOT. Mean and standard deviation are then still those of all values,
-//! since all are within the range. Infinite values and NaN do not influence the limits, and count
-//! as underflow or overflow.
+//! smallest and the largest value ([`axis_limits`]). Once more than [`MAX_BUFFERED`] values are
+//! buffered, the limits are chosen from them. A later value beyond the limits doubles the range
+//! towards it and merges the bins in pairs, as in ROOT. Mean and standard deviation are still those
+//! of all values, since all are within the range. Infinite values and NaN do not influence the
+//! limits, and count as underflow or overflow.
 
 mod axis_limits;
 mod moments;
@@ -24,7 +24,7 @@ use serde::Serialize;
 /// Maximum number of bins.
 pub const MAX_BINS: usize = 1_000_000;
 
-/// Maximum number of values buffered to choose limits from: 32 MiB, 64 MiB with weights.
+/// Maximum number of values that are buffered to choose limits: 32 MiB, 64 MiB with weights.
 const MAX_BUFFERED: usize = 4 << 20;
 
 /// Counts, mean and standard deviation of the values that passed.
@@ -72,7 +72,7 @@ impl Histogram {
 pub struct HistogramBuilder {
     bins: usize,
     axis: Option<Axis>,
-    /// True if the range follows the values.
+    /// True if the limits are chosen from the values.
     automatic: bool,
     buffered: SelectedValues,
     entries: u64,
@@ -82,7 +82,7 @@ pub struct HistogramBuilder {
     moments: Moments,
 }
 
-/// Bins over a range.
+/// The bins of a range.
 #[derive(Debug, Clone)]
 struct Axis {
     lo: f64,
@@ -121,7 +121,7 @@ impl Axis {
         BinIndex::Overflow
     }
 
-    /// Doubles the range towards `value` until it is inside; false if that is not possible.
+    /// Doubles the range towards `value` until it is inside; returns false if that is not possible.
     fn extend_to(&mut self, value: f64) -> bool {
         loop {
             let width = self.hi - self.lo;
@@ -148,7 +148,7 @@ impl Axis {
     }
 }
 
-/// `counts` added up in pairs, followed by zeros.
+/// Sums of pairs of `counts`, followed by zeros.
 fn halved(counts: impl Iterator<Item = f64>, bins: usize) -> Vec<f64> {
     let mut merged = vec![0.0; bins];
     for (i, count) in counts.enumerate() {
@@ -160,8 +160,8 @@ fn halved(counts: impl Iterator<Item = f64>, bins: usize) -> Vec<f64> {
 }
 
 impl HistogramBuilder {
-    /// A histogram of `bins` bins over `range` (lower limit, upper limit), or over a range that
-    /// follows the values.
+    /// Creates a histogram of `bins` bins over `range` (lower limit, upper limit), or with limits
+    /// that are chosen from the values.
     ///
     /// # Errors
     /// [`Invalid`](ErrorKind::Invalid) for no bins, for more than [`MAX_BINS`], and for limits that
@@ -196,8 +196,8 @@ impl HistogramBuilder {
         })
     }
 
-    /// Adds values. The result is the same to the last bit if chunks come in the order of their
-    /// entries.
+    /// Adds values. The result is the same to the last bit if chunks are added in the order of
+    /// their entries.
     pub fn fill(&mut self, selected: &SelectedValues) {
         self.entries += selected.entries;
         self.selected += selected.values.len() as u64;
@@ -245,7 +245,7 @@ impl HistogramBuilder {
         }
     }
 
-    /// Chooses limits from the buffered values, and counts these.
+    /// Chooses limits from the buffered values, and adds these to the bins.
     fn choose_limits(&mut self) {
         let buffered = std::mem::take(&mut self.buffered);
         let finite = buffered.values.iter().copied().filter(|value| value.is_finite());

@@ -1,5 +1,5 @@
-//! Queries over trees: expressions, cuts and histograms with the meaning that `TTree::Draw` gives
-//! them. No I/O.
+//! Queries over trees: expressions, cuts and histograms with the semantics of `TTree::Draw`. No
+//! I/O.
 //!
 //! A query has a value ([`Expression`]), a cut ([`Selection`]) and bins ([`HistogramBuilder`]).
 //! [`Selection::columns`] lists the branches that it needs. The caller passes their columns, one
@@ -8,21 +8,21 @@
 //! histogram with the results in the order of their entries; the histogram does not depend on the
 //! size of the chunks.
 //!
-//! The parts, in the order in which an expression passes through them:
+//! The modules, in the order in which an expression passes through them:
 //!
 //! 1. `syntax`: text to a syntax tree, within limits of length and depth, with ROOT's precedences.
-//! 2. `chunk`, `eval::bind`, `eval::shape`: names become columns, whose dimensions give the loop
-//!    over the elements of each entry. `eval::shape` explains the loop. An instance is one
+//! 2. `chunk`, `eval::bind`, `eval::shape`: names are bound to columns, whose dimensions define
+//!    the loop over the elements of each entry. `eval::shape` explains the loop. An instance is one
 //!    iteration of it (ROOT's word).
 //! 3. `eval::batch`, `eval::evaluate`, `operator`, `function`: evaluation in double precision, in
 //!    batches of 4096 instances.
-//! 4. `eval::select`: the cut first, then the values where it passes. The cut is a weight: an
-//!    instance passes if it is not zero, and the histogram counts the value with that weight.
-//!    `eval::column`: an expression as a column.
+//! 4. `eval::select`: evaluates the cut, then the value for the instances that pass. The cut is a
+//!    weight: an instance passes if it is not zero, and the histogram adds the value with that
+//!    weight. `eval::column`: evaluates an expression as a column.
 //! 5. `histogram`: bins, mean and standard deviation, limits of the axis.
 //!
-//! Memory: a batch has a few intermediate results of at most 32 KiB each; beyond them there are
-//! only the values that passed. `Sum$` and the other aggregates take 8 bytes for each entry of the
+//! Memory: a batch has a few intermediate results of at most 32 KiB each; besides them, only the
+//! selected values are kept. `Sum$` and the other aggregates take 8 bytes for each entry of the
 //! chunk, `Alt$` takes 8 bytes for each of its values.
 //!
 //! The syntax is `TTreeFormula`'s: numbers, branches with indices (`x`, `x[2]`, `m[][1]`,

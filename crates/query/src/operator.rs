@@ -1,7 +1,7 @@
-//! The operators, with the meaning that `TTreeFormula` gives them.
+//! The operators, with the semantics of `TTreeFormula`.
 //!
 //! All arithmetic is in double precision, whatever the types of the branches: `7/2` is 3.5. These
-//! differ from C (observed in ROOT 6.40):
+//! differences from C were observed in ROOT 6.40:
 //!
 //! - division by zero gives 0;
 //! - `%` truncates both operands to 64-bit integers first; the sign is that of the left one;
@@ -138,8 +138,7 @@ impl Binary {
     /// searches for one operator after the other, so each has its own precedence, and those that it
     /// searches from the left are right-associative: `1+2<<1` is 5, `3>2>1` is `3>(2>1)`, `10%4%3`
     /// is `10%(4%3)`, `a*b/c` is `a*(b/c)`, `a+b-c` is `a+(b-c)` (which rounds differently),
-    /// `2^3^2` is
-    /// 64. If both groupings give the same result, as for `||`, the parser may choose.
+    /// `2^3^2` is 64. If both groupings give the same result, as for `||`, the parser may choose.
     pub(crate) fn precedence(self) -> (u8, Associativity) {
         let associativity = match self {
             Self::Or | Self::And | Self::Add | Self::Subtract | Self::Divide | Self::Power => {
@@ -214,8 +213,8 @@ fn power(x: f64, y: f64) -> f64 {
     if y == 2.0 { x * x } else { x.powf(y) }
 }
 
-/// Truncation to a signed integer as x86 does it: the smallest integer if the value is out of
-/// range.
+/// Truncation to a signed integer with the rules of x86: the smallest integer if the value is out
+/// of range.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
 pub(crate) fn signed(x: f64) -> i64 {
@@ -231,7 +230,7 @@ fn unsigned(x: f64) -> u64 {
     if x < LIMIT { signed(x) as u64 } else { signed(x - LIMIT) as u64 ^ (1 << 63) }
 }
 
-/// The number of bits to shift by, of which only the lowest six count, as on x86.
+/// The number of bits to shift by. Only its lowest six bits count, as on x86.
 #[inline]
 fn shift(y: f64) -> u32 {
     (unsigned(y) & 63) as u32

@@ -1,20 +1,20 @@
-//! A value and a cut over the entries of a tree, and the values that pass.
+//! A value and a cut over the entries of a tree, and the values that are selected.
 
 use crate::eval::select::select;
 use crate::{Chunk, Expression};
 use hither_core::Error;
 
-/// A value and a cut, which decides what values pass and with what weight.
+/// A value and a cut. The cut determines the selected values and their weights.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Selection {
     /// The value.
     pub value: Expression,
-    /// The weight of each value; values of weight zero do not pass.
+    /// The weight of each value; values of weight zero are not selected.
     pub cut: Option<Expression>,
 }
 
 impl Selection {
-    /// Reads a value and, if there is one, a cut.
+    /// Parses a value and, if given, a cut.
     ///
     /// # Errors
     /// As [`Expression::parse`].
@@ -25,8 +25,7 @@ impl Selection {
         })
     }
 
-    /// The names of the branches that are needed, each once: those of the value, then those of the
-    /// cut.
+    /// The names of the required branches, each once: those of the value, then those of the cut.
     #[must_use]
     pub fn columns(&self) -> Vec<String> {
         let mut names = self.value.columns();
@@ -38,29 +37,29 @@ impl Selection {
         names
     }
 
-    /// The values of `chunk` that pass.
+    /// The selected values of `chunk`.
     ///
-    /// A chunk without entries, whose columns have the shapes of the real ones, is a check of
-    /// names, shapes and indices before anything is read.
+    /// Evaluating a chunk without entries, whose columns have the shapes of the real ones, checks
+    /// names, shapes and indices before any data is read.
     ///
     /// # Errors
     /// - [`NotFound`](hither_core::ErrorKind::NotFound): the chunk does not have a branch.
     /// - [`Invalid`](hither_core::ErrorKind::Invalid) or
     ///   [`Unsupported`](hither_core::ErrorKind::Unsupported): indices do not fit a branch.
-    /// - [`Corrupt`](hither_core::ErrorKind::Corrupt): a column breaks the invariants of
+    /// - [`Corrupt`](hither_core::ErrorKind::Corrupt): a column violates the invariants of
     ///   [`hither_formats::Column`].
     pub fn evaluate(&self, chunk: &Chunk<'_>) -> Result<SelectedValues, Error> {
         select(&self.value, self.cut.as_ref(), chunk)
     }
 }
 
-/// The values that passed, in the order of their entries.
+/// The selected values, in the order of their entries.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct SelectedValues {
     /// Number of entries evaluated.
     pub entries: u64,
-    /// The values that passed.
+    /// The values.
     pub values: Vec<f64>,
     /// The weight of each value, from the cut; empty if all are 1.
     pub weights: Vec<f64>,

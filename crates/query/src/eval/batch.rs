@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use std::ops::Range;
 
 /// Number of instances evaluated together: few enough that the intermediate results of 8 bytes each
-/// stay in the processor's first and second cache, enough that walking the tree costs little.
+/// fit into the L1 and L2 caches, and enough that the traversal of the syntax tree costs little.
 pub(crate) const BATCH_SIZE: usize = 4096;
 
 /// Instances to evaluate, in order.
@@ -74,7 +74,8 @@ impl<'a> InstanceBatch<'a> {
         match &self.subset {
             Subset::Range(range) => Positions::Range(range.clone()),
             Subset::List(list) => Positions::List(list),
-            // Here each entry has one instance; formulas with more never get a batch of entries.
+            // Each entry has one instance here; a formula with more is never evaluated for a batch
+            // of entries.
             Subset::Entries(range) => Positions::Range(range.clone()),
         }
     }
@@ -124,8 +125,8 @@ impl<'a> InstanceBatch<'a> {
 #[derive(Debug)]
 pub(crate) struct BatchValues {
     pub(crate) values: Numbers,
-    /// True for each instance in which a branch lacks the element used: the whole expression is NaN
-    /// there. Empty if no element is missing.
+    /// True for each instance in which a branch lacks the requested element: the whole expression
+    /// is NaN there. Empty if no element is missing.
     pub(crate) missing: Vec<bool>,
 }
 
@@ -181,7 +182,7 @@ impl BatchValues {
         self
     }
 
-    /// Applies `f` to each pair of numbers. The result is missing where either number is.
+    /// Applies `f` to each pair of numbers. The result is missing if either number is.
     pub(crate) fn zip(self, other: Self, f: impl Fn(f64, f64) -> f64) -> Self {
         let missing = either(self.missing, &other.missing);
         let values = match (self.values, other.values) {
@@ -203,7 +204,7 @@ impl BatchValues {
     }
 }
 
-/// The element-wise `or` of two masks, of which an empty one is false everywhere.
+/// The element-wise `or` of two masks; an empty mask is false everywhere.
 fn either(mut a: Vec<bool>, b: &[bool]) -> Vec<bool> {
     if a.is_empty() {
         return b.to_vec();

@@ -149,7 +149,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Returns true if `name` is that of the number of items of a collection.
+/// Returns true if `name` names the number of items of a collection (`@name.size()`).
 fn is_size(name: &str) -> bool {
     name.starts_with('@') && name.ends_with(".size()")
 }
@@ -177,7 +177,7 @@ fn has_iteration(bound: &Bound) -> bool {
     }
 }
 
-/// The values of an expression with one value for each entry, which errors call `role`.
+/// The values of an expression with one value for each entry. Errors call the expression `role`.
 fn per_entry(chunk: &Chunk<'_>, node: &Node, role: &str) -> Result<Vec<f64>, Error> {
     let mut scope = Scope::new(chunk);
     let formula = scope.bind(node)?;
@@ -258,7 +258,7 @@ fn aggregate_entries(
     Ok(results)
 }
 
-/// `range` in parts of [`BATCH_SIZE`].
+/// Splits `range` into parts of [`BATCH_SIZE`].
 pub(crate) fn batches(
     range: std::ops::Range<usize>,
 ) -> impl Iterator<Item = std::ops::Range<usize>> {

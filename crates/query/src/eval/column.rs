@@ -11,9 +11,9 @@ use hither_core::Error;
 use hither_formats::{Column, Values};
 
 impl Expression {
-    /// The values for the entries of `chunk`, in double precision or, for comparisons and `&& ||
-    /// !`, as truth values. An expression over an array gives an array of the same shape, jagged or
-    /// fixed; one over several arrays has the shape of their loop.
+    /// The values for the entries of `chunk`: in double precision or, for comparisons and `&& ||
+    /// !`, as truth values. An expression over an array returns an array of the same shape, jagged
+    /// or fixed; one over several arrays has the shape of their loop.
     ///
     /// # Errors
     /// As [`Selection::evaluate`](crate::Selection::evaluate).

@@ -128,8 +128,8 @@ impl Evaluation<'_> {
     }
 }
 
-/// `left operator right`; for `&&` and `||` a missing right operand does not matter where the left
-/// one decides.
+/// `left operator right`. For `&&` and `||`, a missing right operand has no effect if the left one
+/// decides.
 fn binary(operator: Binary, left: BatchValues, right: BatchValues, count: usize) -> BatchValues {
     macro_rules! each {
         ($($name:ident)*) => {
@@ -157,7 +157,7 @@ fn binary(operator: Binary, left: BatchValues, right: BatchValues, count: usize)
         ShiftRight ShiftLeft Multiply Divide Power)
 }
 
-/// `condition ? yes : no`; a missing value does not matter if the other one is chosen.
+/// `condition ? yes : no`. A missing value has no effect if the other one is chosen.
 fn choose(
     condition: &BatchValues,
     yes: &BatchValues,

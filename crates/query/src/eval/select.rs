@@ -73,12 +73,12 @@ struct Selector<'a> {
     instances: &'a Instances,
     value: &'a Formula,
     selected: SelectedValues,
-    /// Instances that passed and whose values are not evaluated yet: fewer than two batches.
+    /// Instances that passed and whose values are not yet evaluated: fewer than two batches.
     passed: Vec<usize>,
 }
 
 impl Selector<'_> {
-    /// Adds `instance` to those that passed if its weight is not zero.
+    /// Adds `instance` to the instances that passed if its weight is not zero.
     #[inline]
     fn weigh(&mut self, instance: usize, weight: f64) {
         if weight == 0.0 {
@@ -145,8 +145,8 @@ struct SimpleCut<'a> {
     limit: f64,
 }
 
-/// The cut as a [`SimpleCut`] if it is one. This is the most frequent kind, and needs no
-/// intermediate results.
+/// Returns the cut as a [`SimpleCut`] if it has that form. This is the most frequent kind, and
+/// needs no intermediate results.
 fn simple_cut<'s>(scope: &'s Scope<'_>, cut: &Bound) -> Option<SimpleCut<'s>> {
     let Bound::Binary(operator, left, right) = cut else { return None };
     let (column, operator, limit) = match (left.as_ref(), right.as_ref()) {
@@ -183,8 +183,8 @@ fn mirrored(operator: Binary) -> Option<Binary> {
     })
 }
 
-/// Adds the instances whose value `passes` to `passed`; the first value is that of instance
-/// `start`.
+/// Adds the instances for whose value `passes` is true to `passed`; the first value is the one of
+/// instance `start`.
 #[inline]
 fn push_passing<T: Element>(
     values: &[T],
@@ -192,7 +192,7 @@ fn push_passing<T: Element>(
     passed: &mut Vec<usize>,
     passes: impl Fn(f64) -> bool,
 ) {
-    // Most cuts pass few values: groups of sixteen of which none passes take no branch for each.
+    // Most cuts pass few values: a group of sixteen of which none passes costs one branch.
     for (group, values) in values.chunks(16).enumerate() {
         let any = values.iter().fold(false, |any, value| any | passes(value.number()));
         if any {

@@ -28,21 +28,21 @@
 //!
 //! One of ROOT's rules is not followed: in `c ? x : y` over arrays, ROOT (6.40) takes the elements
 //! of `y` from an earlier entry if the first instance chose `x`, because it has not read `y` then.
-//! Here they are those of the entry.
+//! This crate takes them from the same entry.
 //!
 //! Lists of lists (`vector<vector<float>>`) are one sequence from the first element to the last, as
-//! in ROOT. ROOT treats them as two dimensions; here an index into them, or another array beside
-//! them, is an error.
+//! in ROOT. ROOT treats them as two dimensions; this crate rejects an index into them, or a
+//! combination with another array.
 //!
 //! If an instance uses an element that a branch does not have, the whole expression is NaN for that
-//! instance, comparisons included. A cut that is NaN passes.
+//! instance, even if it is a comparison. A cut that is NaN passes.
 
 use hither_core::{Error, ErrorKind};
 use hither_formats::{Column, Values};
 use std::borrow::Cow;
 
-/// Maximum number of instances of one chunk. A chunk has some megabytes of columns, which
-/// broadcasting can multiply.
+/// Maximum number of instances of one chunk. A chunk has some megabytes of columns, and
+/// broadcasting can multiply them.
 const MAX_INSTANCES: usize = 1 << 40;
 
 /// A branch as used at one position of an expression.
@@ -57,7 +57,7 @@ pub(crate) struct BoundColumn<'a> {
     sizes: Vec<usize>,
     /// Distances of neighbouring elements of each dimension, in values.
     strides: Vec<usize>,
-    /// The way from an instance to its value.
+    /// The mapping from an instance to its value.
     pub(crate) access: ValueAccess,
 }
 
@@ -72,7 +72,7 @@ pub(crate) enum BoundIndex {
     PerEntry(Vec<f64>),
 }
 
-/// The way from an instance to its value in the column.
+/// The mapping from an instance to its value in the column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ValueAccess {
     /// A scalar: the value at the number of the entry.
@@ -132,8 +132,8 @@ impl<'a> BoundColumn<'a> {
         Ok(Self { column, nested, indices, sizes, strides, access })
     }
 
-    /// True if the value can differ between the instances of an entry. That of a fixed array of one
-    /// element cannot: as a cut on `x[5]`, `z[1]` is evaluated only for the first instance.
+    /// Returns true if the value can differ between the instances of an entry. Arrays of one
+    /// element do not: `z[1]` as a cut on `x[5]` is evaluated for the first instance only.
     pub(crate) fn is_per_instance(&self) -> bool {
         let free = self.indices.iter().zip(&self.sizes);
         free.into_iter().any(|(index, size)| matches!(index, BoundIndex::All) && *size != 1)
@@ -146,7 +146,7 @@ impl<'a> BoundColumn<'a> {
         usize::try_from(items).ok()
     }
 
-    /// The position of the value for `instance` of `entry`; none if there is no such element.
+    /// The position of the value for `instance` of `entry`; `None` if there is no such element.
     pub(crate) fn position(
         &self,
         entry: usize,
@@ -214,8 +214,8 @@ impl<'a> BoundColumn<'a> {
                 })
             }
         };
-        // The order repeats with the volume of the inner dimensions, or grows with every instance:
-        // two periods show which.
+        // The order repeats with the volume of the inner dimensions, or the difference grows with
+        // every instance: two periods are sufficient to decide.
         let checked = (2 * instances.volume(1) + 2).min(match &instances.counts {
             Counts::Uniform(count) => *count,
             Counts::Varying(_) => usize::MAX,
@@ -246,7 +246,7 @@ enum Counts {
 }
 
 impl Instances {
-    /// The loop over `columns`, in ROOT's order: those of the cut first.
+    /// Creates the loop over `columns`, in ROOT's order: those of the cut first.
     pub(crate) fn new(columns: &[BoundColumn<'_>], entries: usize) -> Result<Self, Error> {
         check_nested(columns)?;
         let mut sizes: Vec<usize> = Vec::new();
@@ -301,7 +301,7 @@ impl Instances {
         self.volumes.get(d).copied().unwrap_or(1)
     }
 
-    /// The number of instances of every entry, if it is the same for all.
+    /// The number of instances of every entry; `None` if it differs between entries.
     pub(crate) fn uniform(&self) -> Option<usize> {
         match self.counts {
             Counts::Uniform(count) => Some(count),
@@ -341,7 +341,7 @@ impl Instances {
         self.start(entry + 1) - self.start(entry)
     }
 
-    /// The entry of `instance`, counted from the start of the chunk; it is not before entry `from`.
+    /// The entry of `instance`, counted from the start of the chunk; searches from entry `from` on.
     pub(crate) fn entry_of(&self, instance: usize, from: usize) -> usize {
         match &self.counts {
             Counts::Uniform(count) => instance / (*count).max(1),
@@ -371,8 +371,8 @@ fn first_dimension(jagged: &[&BoundColumn<'_>], entry: usize, fixed: usize) -> u
     length
 }
 
-/// Rejects lists of lists beside other arrays: the flattened list does not pair with other
-/// dimensions as in ROOT.
+/// Rejects lists of lists in combination with other arrays: the flattened list does not pair with
+/// other dimensions as in ROOT.
 fn check_nested(columns: &[BoundColumn<'_>]) -> Result<(), Error> {
     let Some(nested) = columns.iter().find(|column| column.nested) else { return Ok(()) };
     let compatible = |other: &BoundColumn<'_>| {
@@ -387,7 +387,7 @@ fn check_nested(columns: &[BoundColumn<'_>]) -> Result<(), Error> {
     ))
 }
 
-/// The values of each entry as one list, without the inner lists.
+/// Flattens the values of each entry to one list.
 fn flatten_lists(column: &Column) -> Result<Column, Error> {
     let corrupt =
         || Error::new(ErrorKind::Corrupt, "the offsets of a column of lists are out of range");

@@ -1,15 +1,15 @@
 //! Limits for a histogram whose range was not given.
 //!
 //! The width of a bin has few digits (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6 or 8 times a power of ten).
-//! It is the smallest of these with which all values fit, and the lower limit is a multiple of it.
-//! The upper limit lies above the largest value, since a bin does not contain its upper edge. Equal
-//! values get a range of 1 on either side, or of a thousandth of the value if that is more. Without
-//! values the limits are 0 and 1.
+//! It is the smallest of these widths for which all values fit, and the lower limit is a multiple
+//! of it. The upper limit lies above the largest value, since a bin does not contain its upper
+//! edge. For equal values the range extends by 1 on either side, or by a thousandth of the value if
+//! that is more. Without values the limits are 0 and 1.
 
 /// The digits of a bin's width.
 const DIGITS: [f64; 10] = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0];
 
-/// Limits for `bins` bins that contain everything from `min` to `max`, both finite.
+/// Limits for `bins` bins that contain all values from `min` to `max`, both finite.
 pub(crate) fn nice_limits(min: f64, max: f64, bins: usize) -> (f64, f64) {
     #[expect(clippy::cast_precision_loss, reason = "there are at most a million bins")]
     let count = bins.max(1) as f64;
@@ -22,7 +22,7 @@ pub(crate) fn nice_limits(min: f64, max: f64, bins: usize) -> (f64, f64) {
     }
     let min_width = max / count - min / count;
     let mut exponent = min_width.log10().floor() - 1.0;
-    // a width that fits always lies within three decades, the first one below the smallest width
+    // a width that fits is always within three decades, the first one below the smallest width
     for _ in 0..3 {
         for digits in DIGITS {
             let width = digits * 10_f64.powf(exponent);
@@ -37,7 +37,7 @@ pub(crate) fn nice_limits(min: f64, max: f64, bins: usize) -> (f64, f64) {
         }
         exponent += 1.0;
     }
-    // the values are too close to each other, or too large, for a width of few digits
+    // the values are too close to each other, or too large, for a width with few digits
     (min, max.next_up().min(f64::MAX))
 }
 

@@ -1,22 +1,23 @@
 //! Mean and standard deviation.
 //!
-//! ROOT (`TH1::GetMean`, `TH1::GetStdDev`) adds up `w`, `w x` and `w x^2` in the order of the
-//! values, and takes the difference of large numbers at the end. The same sums are computed here in
-//! the same order, so that results agree with ROOT's to the last bit, rounding errors included. For
-//! values around 10^9 with a spread of 1, however, these leave no digit of the standard deviation.
-//! A second set of sums therefore uses `x - pivot`, where the pivot is the mean of the first group.
+//! ROOT (`TH1::GetMean`, `TH1::GetStdDev`) sums `w`, `w x` and `w x^2` in the order of the values,
+//! and subtracts large numbers at the end. This module computes the same sums in the same order, so
+//! that results agree with ROOT's to the last bit, rounding errors included. For values around 10^9
+//! with a spread of 1, however, these sums leave no correct digit of the standard deviation. A
+//! second set of sums therefore uses `x - pivot`, where the pivot is the mean of the first group.
 //! They are summed in groups with Neumaier's compensation, which keeps all digits. They are the
-//! result where the mean is more than [`MAX_PLAIN_RATIO`] standard deviations away from zero.
+//! result if the mean is more than [`MAX_PLAIN_RATIO`] standard deviations away from zero.
 //!
 //! Groups are counted from the first value, not from the start of each chunk, so that the result
 //! does not depend on the size of the chunks.
 
-/// Maximum ratio of mean and standard deviation for which ROOT's plain sums are the result. They
-/// lose twice as many digits as this number has zeros: here half of the sixteen.
+/// Maximum ratio of mean and standard deviation for which ROOT's plain sums are the result. The
+/// plain sums lose twice as many decimal digits as this ratio has zeros: half of the sixteen
+/// digits.
 const MAX_PLAIN_RATIO: f64 = 1e4;
 
 /// Number of values summed plainly before they are added to the compensated sums: plain sums of 128
-/// numbers lose two or three bits, and compensation is needed only once for 128 values.
+/// numbers lose two or three bits, and compensation is needed only once per 128 values.
 const GROUP_SIZE: usize = 128;
 
 /// Sums over weighted values.
@@ -114,7 +115,7 @@ impl Results {
         Self {
             sum_of_weights: weights,
             mean: pivot + offset,
-            // as ROOT does: weights of both signs can make the variance negative
+            // as in ROOT: weights of both signs can make the variance negative
             stddev: if variance > 0.0 { variance.sqrt() } else { 0.0 },
         }
     }

@@ -1,7 +1,7 @@
 //! The parser: precedence climbing over the table of [`Binary::precedence`].
 //!
-//! The text can come from strangers. Its length and the depth of its tree are therefore limited:
-//! the parser, every walk of the tree, and dropping it recurse once for each level.
+//! The text may be untrusted. So its length and the depth of its tree are limited: the parser,
+//! every traversal of the tree, and dropping it recurse once for each level.
 
 use crate::function::{Aggregate, Function, names};
 use crate::operator::{
@@ -13,19 +13,19 @@ use crate::syntax::token::{SyntaxToken, TokenKind, tokens};
 use hither_core::error::suggest::Suggestion;
 
 /// Maximum length of an expression, in bytes. A list of a thousand runs,
-/// `run==300001||run==300002||...`, takes some 13,000.
+/// `run==300001||run==300002||...`, takes about 13,000.
 pub(crate) const MAX_LENGTH: usize = 64 * 1024;
 
-/// Maximum depth of the tree, and of the nesting of the text, in levels. People write fewer than
-/// 20. A sum has at most as many terms as this; chains of `||` and `&&` have no limit, since they
-/// become shallow trees. One level of nesting takes 9 KB of stack in a debug build, and threads
-/// have 2 MiB.
+/// Maximum depth of the tree, and of the nesting of the text, in levels. Typical expressions have
+/// fewer than 20. A sum has at most as many terms as this. Chains of `||` and `&&` have no limit,
+/// since they become shallow trees. One level of nesting takes 9 KB of stack in a debug build, and
+/// threads have 2 MiB.
 pub(crate) const MAX_DEPTH: usize = 128;
 
 /// Maximum number of indices of one branch.
 const MAX_INDICES: usize = 16;
 
-/// Parses the whole of `text`.
+/// Parses the complete `text`.
 pub(crate) fn parse(text: &str) -> Result<Node, SyntaxError> {
     if text.len() > MAX_LENGTH {
         return Err(SyntaxError {
@@ -143,7 +143,7 @@ impl Parser {
         Ok(left)
     }
 
-    /// Joins `operands` by `operator` to a tree of minimum depth.
+    /// Joins `operands` with `operator` to a tree of minimum depth.
     fn balanced(
         &self,
         operator: Binary,

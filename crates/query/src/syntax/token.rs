@@ -10,7 +10,7 @@ pub(crate) enum TokenKind {
     Number(f64),
     /// A name without back-quotes: `x`, `event.x`, `TMath::Abs`, `Sum$`.
     Name(String),
-    /// A name in back-quotes, which is always a branch.
+    /// A name in back-quotes: always a branch.
     Quoted(String),
     /// An operator or a bracket.
     Symbol(&'static str),

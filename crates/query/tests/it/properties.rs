@@ -18,8 +18,8 @@ fn scrambled() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
 }
 
-/// Text that is an expression over the scalar `n`, the arrays `x[3]` and `w[3]`, and the jagged `j`
-/// and `k`.
+/// A valid expression over the scalar `n`, the arrays `x[3]` and `w[3]`, and the jagged `j` and
+/// `k`.
 fn valid() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         prop::sample::select(vec![
@@ -110,7 +110,7 @@ fn columns(entries: &[Entry]) -> [(&'static str, Column); 5] {
     ]
 }
 
-/// The histogram over `entries`, evaluated in chunks of `step` entries; none if the expression
+/// The histogram of `entries`, evaluated in chunks of `step` entries; `None` if the expression
 /// cannot be evaluated.
 fn draw(selection: &Selection, entries: &[Entry], step: usize) -> Option<Histogram> {
     let mut builder = HistogramBuilder::new(30, Some((-10.0, 20.0))).unwrap();
@@ -149,7 +149,7 @@ proptest! {
         let selection = Selection::parse(&value, cut.as_deref()).unwrap();
         let whole = draw(&selection, &entries, entries.len());
         let pieces = draw(&selection, &entries, step);
-        // compared as text, in which a NaN is a NaN
+        // compared as text, in which NaN equals NaN
         prop_assert_eq!(format!("{whole:?}"), format!("{pieces:?}"));
     }
 }
