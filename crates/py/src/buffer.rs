@@ -1,7 +1,8 @@
-//! Memory of the library, which NumPy views without a copy.
+//! Memory of the library that NumPy uses without a copy.
 //!
 //! The stable ABI has the buffer protocol only from CPython 3.11 on. NumPy's array interface, which
-//! takes an address and keeps the object alive, works with 3.10, too. `docs/decisions` says more.
+//! takes an address and keeps the object alive, works with 3.10, too. `docs/decisions` has the
+//! details.
 
 use bytes::Bytes;
 use pyo3::prelude::*;
@@ -13,16 +14,16 @@ use std::any::Any;
 pub(crate) struct Buffer {
     address: usize,
     length: usize,
-    /// NumPy's name of the type.
+    /// NumPy's type string.
     kind: &'static str,
     is_shared: bool,
-    /// Invariant: holds `length` values of `kind` at `address`, and neither moves nor frees them.
+    /// Invariant: holds `length` values of `kind` at `address`, and does not move or free them.
     _owner: Box<dyn Any + Send + Sync>,
 }
 
 /// A type of values that a buffer may hold.
 pub(crate) trait Item: Send + Sync + 'static {
-    /// NumPy's name of the type.
+    /// NumPy's type string.
     const KIND: &'static str;
 }
 

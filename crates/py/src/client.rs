@@ -38,7 +38,7 @@ struct State {
 impl Client {
     /// The client of this process.
     pub(crate) fn handle(&self) -> PyResult<Arc<ClientHandle>> {
-        // The lock is taken with the GIL held, as is `fork`, so no child finds it locked.
+        // Taken only with the GIL held, which `fork` needs, too: no child starts with it locked.
         let mut state = lock(&self.state);
         if state.closed {
             return Err(invalid("the client is closed"));
@@ -52,7 +52,8 @@ impl Client {
         Ok(handle)
     }
 
-    /// A job of `run` on the client of this process; `convert` makes an object of its result.
+    /// Creates a job of `run` on the client of this process; `convert` converts its result to an
+    /// object.
     fn job<T, F>(
         &self,
         run: impl FnOnce(Arc<ClientHandle>) -> F,
@@ -72,7 +73,7 @@ impl Client {
     }
 }
 
-/// The same error; if the target exists, with the argument that replaces it.
+/// Adds the argument that replaces the target to an error about an existing target.
 fn name_overwrite(error: Error) -> Error {
     match error.kind() {
         ErrorKind::AlreadyExists => {
@@ -83,7 +84,7 @@ fn name_overwrite(error: Error) -> Error {
     }
 }
 
-/// The file that a write may replace: the version that an entry describes, if there is one.
+/// The file that a write may replace: the version that an entry describes, if one is given.
 fn replaceable(overwrite: bool, expected: Option<&Bound<'_, Entry>>) -> PyResult<Replaceable> {
     let version = expected.map(|entry| entry.get().version()).transpose();
     let version = version.map_err(|error| to_exception(&error))?;
@@ -95,7 +96,7 @@ impl Client {
     #[new]
     fn new(options: &Bound<'_, PyDict>) -> PyResult<Self> {
         let mut options = client_options(options)?;
-        // Reports invalid options now rather than at the first use.
+        // Reports invalid options immediately instead of at the first use.
         client_config(&mut options).map_err(|error| to_exception(&error))?;
         Ok(Self { options, state: Mutex::default() })
     }
@@ -380,7 +381,7 @@ impl Client {
     fn flush(&self, py: Python<'_>) {
         let handle = lock(&self.state).handle.as_ref().and_then(PerProcess::get).cloned();
         if let Some(handle) = handle {
-            // Only the next run would miss it, so a failure is not reported.
+            // A failure is not reported: only the next run would lack the data.
             py.detach(|| drop(handle.client().flush()));
         }
     }
@@ -391,7 +392,7 @@ impl Client {
     }
 }
 
-/// The time of a lease of at least a second; fractions are dropped.
+/// The duration of a lease, at least a second. Servers get whole seconds.
 fn lease_time(seconds: f64) -> PyResult<Duration> {
     let lease = Duration::try_from_secs_f64(seconds).ok().filter(|it| it.as_secs() > 0);
     let what = || format!("lease is {seconds}, expected a number of seconds");

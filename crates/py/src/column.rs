@@ -1,4 +1,4 @@
-//! Columns as objects over the library's memory.
+//! Columns as objects that use the library's memory.
 
 use crate::buffer::Buffer;
 use hither::Values;
@@ -27,7 +27,7 @@ pub(crate) struct Strings {
 }
 
 impl Column {
-    /// An object that takes over the memory of a column.
+    /// Creates an object that takes ownership of the memory of a column.
     pub(crate) fn new(column: hither::Column, py: Python<'_>) -> PyResult<Self> {
         let offsets =
             column.offsets.map(|offsets| Py::new(py, Buffer::own(offsets))).transpose()?;
@@ -54,7 +54,7 @@ impl Column {
         Ok(Self { entries: column.entries, offsets, item_shape: column.item_shape, values })
     }
 
-    /// Objects for several columns.
+    /// Creates objects for several columns.
     pub(crate) fn list(columns: Vec<hither::Column>, py: Python<'_>) -> PyResult<Vec<Self>> {
         columns.into_iter().map(|column| Self::new(column, py)).collect()
     }

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::Arc;
 
-/// Options that the package passes as a mapping with these keys; None stands for the default.
+/// Options that the package passes as a mapping with these keys; `None` means the default.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct PyCopyOptions {
@@ -111,7 +111,7 @@ impl CopyProgress {
     }
 }
 
-/// The summary of a copy or sync, or its error if a file failed.
+/// Returns the summary of a copy or sync, or its error if a file failed.
 pub(crate) fn copied(summary: CopySummary) -> Result<CopySummary, Error> {
     summary.error().map_or(Ok(summary), Err)
 }
@@ -135,7 +135,7 @@ pub(crate) fn summary_object(summary: &CopySummary, py: Python<'_>) -> PyResult<
     Ok(object.into_any().unbind())
 }
 
-/// The summary of a check with its differences, or its error if a name failed.
+/// Returns the summary of a check with its differences, or its error if a name failed.
 pub(crate) fn checked(
     summary: CheckSummary,
     differences: Vec<TreeDifference>,

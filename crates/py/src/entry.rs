@@ -34,7 +34,7 @@ impl std::hash::Hash for Entry {
 }
 
 impl Entry {
-    /// An entry of the storage of `at`.
+    /// Creates the entry of a path in the storage of `at`.
     pub(crate) fn new(at: &StoragePath, entry: &hither::DirEntry) -> Self {
         let kind = match entry.kind {
             FileKind::File => "file",
@@ -53,7 +53,7 @@ impl Entry {
         }
     }
 
-    /// The version that the entry describes, of the file that a write replaces.
+    /// The version that the entry describes: the one that a write may replace.
     pub(crate) fn version(&self) -> Result<hither::DirEntry, Error> {
         if self.kind != "file" {
             let what = format!("{} is no file, whose version can be replaced", self.url);

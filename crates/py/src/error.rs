@@ -25,7 +25,7 @@ mod classes {
     pyo3::import_exception!(hither.exceptions, UnsupportedError);
 }
 
-/// The exception for `error`. Its message includes the causes.
+/// Creates the exception for `error`. Its message includes the causes.
 pub(crate) fn to_exception(error: &Error) -> PyErr {
     let message = error.message_with_causes();
     match error.kind() {
@@ -49,7 +49,7 @@ pub(crate) fn to_exception(error: &Error) -> PyErr {
     }
 }
 
-/// The exception for the use of an object that is closed or belongs to another process.
+/// Creates the exception for the use of an object that is closed or belongs to another process.
 pub(crate) fn invalid(message: &'static str) -> PyErr {
     classes::InvalidError::new_err(message)
 }
@@ -73,7 +73,7 @@ pub(crate) fn validators_differ(one: &str, other: &str) -> bool {
     hither_core::validators_differ(one, other)
 }
 
-/// True for a missing tree or branch, false for a missing file.
+/// Returns true for a missing tree or branch, false for a missing file.
 fn is_missing_key(error: &Error) -> bool {
     let cause = error.source().and_then(|cause| cause.downcast_ref::<FormatError>());
     matches!(cause, Some(FormatError::NotFound { .. } | FormatError::NoTree { .. }))

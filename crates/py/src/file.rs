@@ -16,12 +16,12 @@ pub(crate) struct File {
     client: Py<Client>,
     #[pyo3(get)]
     url: String,
-    /// True if reads are predicted from the layout of the file's trees.
+    /// Prediction of reads from the layout of the file's trees, and opening ahead.
     options: OpenOptions,
     opened: ReopenedAfterFork<RemoteFile>,
 }
 
-/// The largest read from memory that keeps the GIL: a copy of microseconds.
+/// Maximum size of a read from memory that keeps the GIL: copying takes microseconds.
 const MAX_HELD_BYTES: usize = 64 << 10;
 
 /// URL, bytes delivered, failed requests.
@@ -54,7 +54,7 @@ impl File {
         Self { client, url, options, opened: ReopenedAfterFork::default() }
     }
 
-    /// The file as it is open in this process.
+    /// The file, opened in this process if it is not yet.
     fn opened(&self, py: Python<'_>) -> PyResult<(Arc<ClientHandle>, RemoteFile)> {
         let open = |client: &hither::Client| client.open_with(&self.url, self.options);
         self.opened.get_or(py, || self.client.get().handle(), open)
@@ -141,7 +141,7 @@ impl File {
         let (client, file) = self.opened(py)?;
         let ranges: Vec<_> = ranges.into_iter().map(|(start, stop)| start..stop).collect();
         let when = Duration::try_from_secs_f64(within_seconds).unwrap_or_default();
-        // The GIL is released: a request may need credentials from a command.
+        // The GIL is released: a request may have to run a command for credentials.
         let hint = py.detach(|| {
             let _entered = client.client().runtime().enter();
             file.hint(&ranges, when)

@@ -1,4 +1,4 @@
-//! Clients, files and trees after `fork`: each process makes its own.
+//! Clients, files and trees after `fork`: each process opens its own.
 
 use crate::error::to_exception;
 use hither::PerProcess;
@@ -20,10 +20,10 @@ impl<T> Default for ReopenedAfterFork<T> {
 }
 
 impl<T: Clone + Send> ReopenedAfterFork<T> {
-    /// The open file or tree, and its client; calls `client` and `open` unless it is open.
+    /// The open file or tree, and its client; calls `client` and `open` if it is not open yet.
     ///
-    /// The lock is taken with the GIL held, as the client's is, but not during `open`, which may
-    /// wait: a Metalink document is fetched when it is opened.
+    /// The lock is taken while the GIL is held, like the client's, but not during `open`, which may
+    /// wait: it fetches a Metalink document.
     pub(crate) fn get_or(
         &self,
         py: Python<'_>,
@@ -51,8 +51,8 @@ impl<T: Clone + Send> ReopenedAfterFork<T> {
 
 /// A client that any thread may drop.
 ///
-/// Dropping a client waits for its threads. The last reference may be dropped by one of them, or by
-/// a thread that holds the GIL, which they may be waiting for: so another thread drops the client.
+/// Dropping a client waits for its threads. One of them may drop the last reference, or a thread
+/// may do so while it holds the GIL that they wait for. So another thread drops the client.
 #[derive(Debug)]
 pub(crate) struct ClientHandle(Option<hither::Client>);
 
@@ -71,7 +71,7 @@ impl ClientHandle {
 impl Drop for ClientHandle {
     fn drop(&mut self) {
         if let Some(client) = self.0.take() {
-            // If no thread can be started, the client is dropped here.
+            // If no thread can be started, the closure drops the client on this thread.
             drop(std::thread::Builder::new().name("hither-end".to_owned()).spawn(|| drop(client)));
         }
     }

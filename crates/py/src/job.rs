@@ -2,11 +2,12 @@
 //!
 //! A [`Job`] is an operation that has not started. There are two ways to wait for it. `wait` runs
 //! it on the calling thread, which releases the GIL and takes it every 100 ms to check for signals:
-//! Ctrl-C drops the operation, which cancels it. `await` runs it on the client's runtime and sets
-//! the result of a future of the running event loop; cancelling the future aborts the operation.
+//! Ctrl-C drops the operation, which cancels it. `await` runs it on the client's runtime, which
+//! sets the result of a future of the running event loop; cancelling the future aborts the
+//! operation.
 //!
-//! Threads of the runtime never wait for the GIL, which a program may hold for as long as it
-//! computes: they serve sockets. Blocking threads deliver the results.
+//! Threads of the runtime never wait for the GIL, which a program may hold while it computes: they
+//! serve sockets. Blocking threads deliver the results.
 
 use crate::error::{invalid, to_exception};
 use crate::fork::ClientHandle;
@@ -41,7 +42,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// A job of `client`; `convert` makes an object of its result.
+    /// Creates a job of `client`; `convert` converts its result to an object.
     pub(crate) fn new<T: Send + 'static>(
         client: &Arc<ClientHandle>,
         future: impl Future<Output = Result<T, Error>> + Send + 'static,
@@ -90,7 +91,7 @@ impl Job {
     fn __await__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let event_loop = py.import("asyncio")?.call_method0("get_running_loop")?;
         let result = event_loop.call_method0("create_future")?;
-        // After shutdown nothing would set the result.
+        // After shutdown no thread would set the result.
         drop(InterpreterGuard::enter().ok_or_else(|| invalid("the interpreter is shutting down"))?);
         let Work { client, future } = self.take()?;
         let waiting = Waiting { event_loop: event_loop.unbind(), result: result.clone().unbind() };
@@ -119,7 +120,7 @@ impl Abort {
     }
 }
 
-/// A future of an event loop that waits for a job.
+/// A future of an event loop that waits for the result of a job.
 struct Waiting {
     event_loop: Py<PyAny>,
     result: Py<PyAny>,
@@ -127,7 +128,7 @@ struct Waiting {
 
 impl Waiting {
     fn settle(self, done: Result<Conversion, Error>) {
-        // None if the interpreter is shutting down: nobody waits any more.
+        // `None` if the interpreter is shutting down: the result is no longer needed.
         let Some(_inside) = InterpreterGuard::enter() else { return };
         Python::try_attach(|py| {
             let made = done.map_err(|error| to_exception(&error)).and_then(|convert| convert(py));
@@ -142,7 +143,7 @@ impl Waiting {
                     Some(&context),
                 )
             });
-            // Fails if the loop was closed meanwhile: nobody waits any more.
+            // Fails if the event loop was closed meanwhile: it no longer waits.
             drop(scheduled);
         });
     }

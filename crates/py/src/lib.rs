@@ -1,12 +1,13 @@
-//! The items of the Python module `hither._core`: conversions between Python and the library, no
-//! logic.
+//! The items of the Python module `hither._core`: conversions between Python and the library,
+//! without logic.
 //!
-//! A call that waits is a `Job`: made at once, then waited for with `wait`, which releases the GIL,
-//! or with `await`. Users see the package in `python/hither`, with a function for each of the two.
+//! A blocking call is a `Job`: Python creates it, then waits for it with `wait`, which releases the
+//! GIL, or with `await`. Users see the package in `python/hither`, with a function for each of the
+//! two.
 //!
 //! # Where to start reading
 //!
-//! - how Python waits: `src/job.rs`, `src/fork.rs`, then `python/hither/_file.py`.
+//! - how Python waits for operations: `src/job.rs`, `src/fork.rs`, then `python/hither/_file.py`.
 
 mod buffer;
 mod client;

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyMapping, PySequence};
 use std::path::PathBuf;
 
-/// The options of the mapping `given` from keywords to values; None stands for the default.
+/// Reads the options of the mapping `given` from keywords to values; `None` means the default.
 pub(crate) fn client_options(given: &Bound<'_, PyDict>) -> PyResult<ClientOptions> {
     let mut options = ClientOptions::default();
     for (name, object) in given {
@@ -47,12 +47,12 @@ fn option_value(object: &Bound<'_, PyAny>) -> PyResult<OptionValue> {
         let items = object.try_iter()?.map(|item| option_value(&item?));
         return Ok(OptionValue::List(items.collect::<PyResult<_>>()?));
     }
-    // A number of another library.
+    // A number type of another library.
     Ok(OptionValue::Number(object.extract::<f64>()?.to_string()))
 }
 
-/// The configuration: these options, then the environment, then the configuration file. A password
-/// that was asked for is kept in `options`.
+/// The configuration from these options, then the environment, then the configuration file. Stores
+/// a password that the user entered in `options`.
 pub(crate) fn client_config(options: &mut ClientOptions) -> Result<ClientConfig, Error> {
     let environment = ClientOptions::environment(|name| std::env::var(name).ok());
     options.config(&environment, ask_password)

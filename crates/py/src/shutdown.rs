@@ -1,12 +1,12 @@
-//! Shutdown of the interpreter, during which none of our threads may use it.
+//! Shutdown of the interpreter, during which no thread of the library may use it.
 //!
 //! Before 3.14, CPython unwinds the stack of a thread that takes the GIL while the interpreter
-//! shuts down. PyO3 handles that where a thread attaches. But an attached thread also releases and
-//! takes the GIL in the middle of any Python code that it calls; the process dies if it is unwound
-//! there. So threads of the runtime pass a gate. `atexit` closes it while all threads may still
-//! run, and waits for the threads inside.
+//! shuts down. PyO3 handles that when a thread attaches. But an attached thread also releases and
+//! takes the GIL in the middle of any Python code that it calls; unwinding there ends the process.
+//! So threads of the runtime pass a gate. `atexit` closes it while all threads may still run, and
+//! waits for the threads inside.
 //!
-//! A forked child has its own gate, because the threads that were inside are not in the child.
+//! A forked child has its own gate, because the threads inside do not exist in the child.
 
 use pyo3::prelude::*;
 use std::process;
@@ -19,9 +19,9 @@ static GATE: AtomicU64 = AtomicU64::new(0);
 const CLOSED: u64 = 1 << 31;
 const INSIDE: u64 = CLOSED - 1;
 
-/// Interval between checks for threads inside, which stay for microseconds.
+/// Interval between checks for threads inside; they leave within microseconds.
 const CHECK_INTERVAL: Duration = Duration::from_millis(1);
-/// Number of checks after which the process ends nevertheless, in case a thread hangs.
+/// Number of checks after which the process ends in any case: a thread may hang.
 const MAX_CHECKS: usize = 2000;
 
 /// The gate of this process: `gate` itself, or an open gate in a forked child.
@@ -35,7 +35,7 @@ fn of_process(gate: u64) -> u64 {
 pub(crate) struct InterpreterGuard(());
 
 impl InterpreterGuard {
-    /// Enters the gate; None if the interpreter is shutting down.
+    /// Enters the gate; returns `None` if the interpreter is shutting down.
     pub(crate) fn enter() -> Option<Self> {
         let enter =
             |gate| Some(of_process(gate)).filter(|gate| gate & CLOSED == 0).map(|it| it + 1);
@@ -54,7 +54,7 @@ impl Drop for InterpreterGuard {
 #[pyfunction]
 pub(crate) fn shutdown(py: Python<'_>) {
     let close = |gate| Some(of_process(gate) | CLOSED);
-    // `close` never returns None, so the update succeeds.
+    // `close` never returns `None`, so the update succeeds.
     let _ = GATE.fetch_update(Ordering::AcqRel, Ordering::Acquire, close);
     py.detach(|| {
         for _ in 0..MAX_CHECKS {

@@ -1,4 +1,4 @@
-//! Files that are brought from tape to disk.
+//! Requests that stage files from tape to disk.
 
 use crate::error::invalid;
 use crate::fork::ClientHandle;

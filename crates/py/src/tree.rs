@@ -1,4 +1,4 @@
-//! Trees, and the columns that are read of them.
+//! Trees, and the columns that are read from them.
 
 use crate::client::Client;
 use crate::column::Column;
@@ -31,7 +31,7 @@ impl Tree {
         Self { client, url, path, opened: ReopenedAfterFork::default() }
     }
 
-    /// The tree as it is open in this process.
+    /// The tree, opened in this process if it is not yet.
     fn opened(&self, py: Python<'_>) -> PyResult<(Arc<ClientHandle>, RemoteTree)> {
         let open = |client: &hither::Client| client.open_tree(&self.url, self.path.as_deref());
         self.opened.get_or(py, || self.client.get().handle(), open)
@@ -145,7 +145,7 @@ impl ScanProgress {
     }
 }
 
-/// An iterator and the client that it reads with.
+/// An iterator and its client.
 type Reading = (Arc<ClientHandle>, Arc<AsyncMutex<hither::ArraysIterator>>);
 
 /// Columns in steps.
@@ -194,7 +194,7 @@ fn record_types(
     records.iter().map(record).collect()
 }
 
-/// A record type as tuples, each of which begins with its kind.
+/// Converts a record type to tuples, each of which begins with its kind.
 fn record_type(record: &RecordType, py: Python<'_>) -> PyResult<Py<PyAny>> {
     Ok(match record {
         RecordType::Column(path) => ("column", path).into_pyobject(py)?.into_any(),
