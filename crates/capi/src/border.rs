@@ -1,4 +1,4 @@
-//! The border to C: no panic crosses it, and no handle is used in another process.
+//! The boundary to C: no panic crosses it, and no handle is used in another process.
 
 use crate::error::ErrorObject;
 use crate::foreign::invalid;
@@ -6,11 +6,11 @@ use futures_util::FutureExt;
 use hither::{Error, PerProcess};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs the body of an exported function. Stores its error for the caller, or NULL, and returns
-/// `failed` if there is one.
+/// Runs the body of an exported function. Stores its error, or NULL, for the caller, and returns
+/// `failed` after an error.
 ///
-/// After a panic, values that the body changed may be inconsistent. All of them are behind locks of
-/// the library, which recover from that.
+/// After a panic, values that the body changed may be inconsistent. All of them are protected by
+/// locks of the library, which recover from that.
 pub(crate) fn guarded<T>(
     error: Option<&mut *mut ErrorObject>,
     failed: T,
@@ -30,7 +30,7 @@ pub(crate) fn guarded<T>(
     value
 }
 
-/// As [`guarded`], for a future that runs on a thread of the library.
+/// Awaits a future that runs on a thread of the library, with the error handling of [`guarded`].
 pub(crate) async fn guarded_future<T>(
     future: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, ErrorObject> {
@@ -40,7 +40,7 @@ pub(crate) async fn guarded_future<T>(
     }
 }
 
-/// Frees a handle. A panic while it is freed is not reported.
+/// Frees a handle. A panic in its destructor is not reported.
 pub(crate) fn free<T>(handle: Option<Box<T>>) {
     guarded(None, (), || {
         drop(handle);
@@ -48,7 +48,7 @@ pub(crate) fn free<T>(handle: Option<Box<T>>) {
     });
 }
 
-/// A value of a handle; an error in a child of the process that made it.
+/// The value of a handle; an error in a child of the process that created it.
 pub(crate) fn own<T>(value: &PerProcess<T>) -> Result<&T, Error> {
     value.get().ok_or_else(|| {
         invalid(format!(

@@ -1,4 +1,4 @@
-//! Clients: what files share.
+//! Clients: the state that files share.
 
 use crate::border::{free, guarded, own};
 use crate::error::ErrorObject;
@@ -25,7 +25,7 @@ pub(crate) fn opened(client: Option<&Client>) -> Result<&Arc<hither::Client>, Er
     own(&handle("the client", client)?.0)
 }
 
-/// Runs an operation of a client to its end, and returns `failed` after an error.
+/// Runs a blocking operation of a client; returns `failed` after an error.
 pub(crate) fn with_client<T>(
     client: Option<&Client>,
     error: Option<&mut *mut ErrorObject>,
@@ -36,8 +36,8 @@ pub(crate) fn with_client<T>(
 }
 
 /// Installs a handler for SIGPIPE, which otherwise ends a C program when a server closes a
-/// connection that is being written to: unlike `send`, `writev` has no flag against it. The handler
-/// does nothing but call the program's own, if it has one.
+/// connection during a write: unlike `send`, `writev` has no flag to prevent that. The handler only
+/// calls the program's own handler, if there is one.
 fn survive_broken_connections(client: &hither::Client) -> Result<(), Error> {
     let _entered = client.runtime().enter();
     signal(SignalKind::pipe())

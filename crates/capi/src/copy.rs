@@ -10,8 +10,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Interval between two calls of a progress callback: often enough for a bar that moves, and for
-/// Ctrl-C.
+/// Interval between two calls of a progress callback: short enough for a smooth progress bar and
+/// for Ctrl-C.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Progress of a copy. Files and bytes found grow until all directories are listed.

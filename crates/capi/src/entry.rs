@@ -36,7 +36,7 @@ pub struct Entry {
     size: u64,
     modified: f64,
     validator: Option<CString>,
-    /// The entry as the library knows it.
+    /// The entry in the library's own type.
     pub(crate) known: DirEntry,
 }
 

@@ -112,7 +112,7 @@ impl ErrorObject {
         Self { kind: error.kind().into(), message, retry, retry_after }
     }
 
-    /// The error for a panic of the library.
+    /// Creates the error for a panic of the library.
     pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> Self {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
@@ -120,7 +120,7 @@ impl ErrorObject {
         Self { kind: Kind::Internal, message, retry: RetryAdvice::Never, retry_after: 0.0 }
     }
 
-    /// The pointer for the program, which frees the error; NULL for none.
+    /// Returns the pointer for the program, which frees the error; NULL if there is no error.
     pub(crate) fn hand_over(error: Option<Self>) -> *mut Self {
         error.map_or(std::ptr::null_mut(), |error| Box::into_raw(Box::new(error)))
     }

@@ -36,14 +36,14 @@ pub(crate) fn ranges(pieces: &[Piece]) -> Result<Vec<Range<u64>>, Error> {
     pieces.iter().map(Piece::range).collect()
 }
 
-/// Pieces to be read: their memory is checked before anything is requested.
+/// Checks the memory of pieces before a read of them is requested; returns the pieces.
 pub(crate) fn checked<'a>(pieces: *const Piece, count: usize) -> Result<&'a [Piece], Error> {
     let pieces = items("the list of pieces", pieces, count)?;
     pieces.iter().try_for_each(Piece::check)?;
     Ok(pieces)
 }
 
-/// Copies bytes into the memory of pieces, and returns their number.
+/// Copies bytes into the memory of pieces, and returns the number of bytes.
 pub(crate) fn fill<B: AsRef<[u8]>>(pieces: &[Piece], found: &[B]) -> Result<i64, Error> {
     let mut total = 0;
     for (piece, bytes) in pieces.iter().zip(found) {

@@ -1,9 +1,9 @@
-//! Pointers of a C program as texts and slices: the only unsafe blocks of the crate.
+//! Pointers of a C program as texts and slices: the only file of the crate with unsafe blocks.
 //!
-//! The functions here are safe to call for the rest of the crate because of what the header demands
-//! of a program: a pointer is NULL or points to as much memory as its type or its length says,
-//! which nobody changes during the call. NULL, texts that are not UTF-8 and impossible lengths are
-//! errors.
+//! These functions are safe for the rest of the crate because of the requirements that the header
+//! states for a program: a pointer is NULL or points to as much memory as its type or its length
+//! states, and no thread changes that memory during the call. NULL, texts that are not UTF-8 and
+//! impossible lengths are errors.
 
 use hither::{Error, ErrorKind};
 use std::ffi::{CStr, CString, c_char, c_void};
@@ -21,15 +21,15 @@ pub struct Piece {
     pub buffer: *mut c_void,
 }
 
-// SAFETY: a piece is an address and two numbers. Its memory is written by `Piece::fill` alone, on
-// the thread that called the library for that.
+// SAFETY: a piece is an address and two numbers. Only `Piece::fill` writes to its memory, on the
+// thread of the program that called the library for that.
 unsafe impl Send for Piece {}
 
-/// A pointer of a program, which the library only gives back.
+/// A pointer of a program, which the library only returns.
 #[derive(Debug)]
 pub(crate) struct UserData(pub(crate) *mut c_void);
 
-// SAFETY: the library never follows the pointer.
+// SAFETY: the library never dereferences the pointer.
 unsafe impl Send for UserData {}
 
 impl Piece {
@@ -41,12 +41,12 @@ impl Piece {
         Ok(self.offset..end)
     }
 
-    /// Fails if there is no memory for the bytes.
+    /// Checks that there is memory for the bytes.
     pub(crate) fn check(&self) -> Result<(), Error> {
         buffer("the buffer of a piece", self.buffer, self.length).map(drop)
     }
 
-    /// Copies bytes into the memory, and returns their number.
+    /// Copies bytes into the memory, and returns the number of bytes.
     pub(crate) fn fill(&self, bytes: &[u8]) -> Result<usize, Error> {
         let target = buffer("the buffer of a piece", self.buffer, self.length)?;
         let target = target.get_mut(..bytes.len()).ok_or_else(|| {
@@ -62,7 +62,7 @@ pub(crate) fn invalid(what: impl Into<String>) -> Error {
     Error::new(ErrorKind::Invalid, what)
 }
 
-/// The handle behind a pointer, unless it is NULL.
+/// Returns the handle, or an error if the pointer is NULL.
 pub(crate) fn handle<T>(what: &str, handle: Option<T>) -> Result<T, Error> {
     handle.ok_or_else(|| is_null(what))
 }
@@ -71,17 +71,18 @@ fn is_null(what: &str) -> Error {
     invalid(format!("{what} is NULL"))
 }
 
-/// The text behind a pointer.
+/// The text at a pointer.
 pub(crate) fn text<'a>(what: &str, text: *const c_char) -> Result<&'a str, Error> {
     if text.is_null() {
         return Err(is_null(what));
     }
-    // SAFETY: not NULL, so it is a text that ends with NUL and stays as it is during the call.
+    // SAFETY: not NULL, so it points to a text that ends with NUL and does not change during the
+    // call.
     let text = unsafe { CStr::from_ptr(text) };
     text.to_str().map_err(|_| invalid(format!("{what} is not UTF-8")))
 }
 
-/// The keys and values of a list that ends with NULL; NULL stands for the empty list.
+/// The keys and values of a list that ends with NULL; a NULL list is empty.
 pub(crate) fn pairs<'a>(list: *const *const c_char) -> Result<Vec<(&'a str, &'a str)>, Error> {
     let mut pairs = Vec::new();
     let mut next = list;
@@ -97,17 +98,17 @@ pub(crate) fn pairs<'a>(list: *const *const c_char) -> Result<Vec<(&'a str, &'a 
     }
 }
 
-/// The pointer in an array that ends with NULL.
+/// Reads the pointer at a position of an array that ends with NULL.
 fn item(place: *const *const c_char) -> *const c_char {
     if place.is_null() {
         return std::ptr::null();
     }
-    // SAFETY: not NULL, and not beyond the end: `pairs` goes on to the next element only if this
-    // one is not NULL.
+    // SAFETY: not NULL, and not beyond the end: `pairs` continues with the next element only if
+    // this one is not NULL.
     unsafe { *place }
 }
 
-/// Memory to read from.
+/// The bytes of memory to read from.
 pub(crate) fn bytes<'a>(
     what: &str,
     start: *const c_void,
@@ -116,18 +117,18 @@ pub(crate) fn bytes<'a>(
     items(what, start.cast(), length)
 }
 
-/// The elements of an array.
+/// The elements of an array to read from.
 pub(crate) fn items<'a, T>(what: &str, start: *const T, count: usize) -> Result<&'a [T], Error> {
     if count == 0 {
         return Ok(&[]);
     }
     check_array::<T>(what, start.is_null(), count)?;
-    // SAFETY: not NULL, so it points to `count` elements that nobody changes during the call; their
-    // size was checked.
+    // SAFETY: not NULL, so it points to `count` elements that no thread changes during the call;
+    // their size was checked.
     Ok(unsafe { std::slice::from_raw_parts(start, count) })
 }
 
-/// Memory to write to.
+/// The bytes of memory to write to.
 pub(crate) fn buffer<'a>(
     what: &str,
     start: *mut c_void,
@@ -146,13 +147,12 @@ pub(crate) fn elements<'a, T>(
         return Ok(&mut []);
     }
     check_array::<T>(what, start.is_null(), count)?;
-    // SAFETY: not NULL, so it points to `count` elements that nobody else uses during the call;
-    // their size was checked. Elements are bytes or plain numbers and addresses, which are valid
-    // whatever they contain.
+    // SAFETY: not NULL, so it points to `count` elements that only this call uses; their size was
+    // checked. Elements are bytes or plain numbers and addresses, for which every content is valid.
     Ok(unsafe { std::slice::from_raw_parts_mut(start, count) })
 }
 
-/// Fails for arrays that cannot exist.
+/// Checks that an array can exist.
 fn check_array<T>(what: &str, is_null_pointer: bool, count: usize) -> Result<(), Error> {
     if is_null_pointer {
         return Err(is_null(what));
@@ -161,7 +161,7 @@ fn check_array<T>(what: &str, is_null_pointer: bool, count: usize) -> Result<(),
     bytes.map(drop).ok_or_else(|| invalid(format!("{what} is too long: {count} elements")))
 }
 
-/// A text for C, without the NULs that it may contain.
+/// Converts a text for C; removes the NULs that it may contain.
 pub(crate) fn c_string(text: &str) -> CString {
     CString::new(text.replace('\0', "")).unwrap_or_default()
 }
@@ -171,7 +171,7 @@ pub(crate) fn c_string(text: &str) -> CString {
 #[expect(clippy::not_unsafe_ptr_arg_deref, reason = "no Rust program calls it")]
 pub extern "C" fn hither_string_free(text: *mut c_char) {
     if !text.is_null() {
-        // SAFETY: every text that a program may free was made by `CString::into_raw`.
+        // SAFETY: every text that a program may free was created by `CString::into_raw`.
         drop(unsafe { CString::from_raw(text) });
     }
 }

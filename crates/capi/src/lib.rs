@@ -1,14 +1,14 @@
-//! The C library `libhither`: conversions between C and the library, no logic.
+//! The C library `libhither`: conversions between C and the library, without logic.
 //!
-//! `include/hither.h` is generated from this crate by cbindgen; a test compares the two. The
-//! comments on functions here are those of the header.
+//! cbindgen generates `include/hither.h` from this crate; a test compares the two. The comments on
+//! exported functions appear in the header.
 //!
-//! Every exported function has the same form. Handles come in as `Option<&T>`, which is a pointer
-//! that may be NULL; they leave as `Option<Box<T>>`, and a function that frees one takes that.
-//! Texts and arrays are pointers, which [`foreign`] converts: it is the only file with unsafe
-//! blocks. `border` runs the body: it catches panics, which must not unwind into C, and stores
-//! the error. A handle is bound to the process that made it; in a child of `fork` it is an error to
-//! use it, because the threads behind it are not there, and freeing it does nothing.
+//! Every exported function has the same form. Handles are passed as `Option<&T>`, which is a
+//! pointer that may be NULL; they are returned as `Option<Box<T>>`, and a function that frees one
+//! takes that type. Texts and arrays are pointers, which [`foreign`] converts: it is the only file
+//! with unsafe blocks. `border` runs the body: it catches panics, which must not unwind into C, and
+//! stores the error. A handle belongs to the process that created it. Its threads do not exist in a
+//! child of `fork`: there its use is an error, and freeing it has no effect.
 //!
 //! # Where to start reading
 //!

@@ -39,7 +39,7 @@ pub(crate) fn client_config(pairs: &[(&str, &str)]) -> Result<ClientConfig, Erro
             .map_err(|expected| option.refused(&format!("option {name}"), &value, &expected))?;
     }
     let environment = ClientOptions::environment(|name| std::env::var(name).ok());
-    // The command would ask for it.
+    // The command prompts for it instead.
     let no_password = |_: &str| Err(invalid("option user needs option password"));
     options.config(&environment, no_password)
 }

@@ -2,12 +2,12 @@
 //!
 //! A submitted read runs on the client's threads and ends there with its bytes in memory of the
 //! library. [`hither_queue_poll`] copies them into the program's buffers, on the program's thread.
-//! So no thread of the library ever writes to memory of the program, which may free buffers as soon
-//! as the queue is freed, whatever is in flight.
+//! So no thread of the library ever writes to memory of the program, which may free its buffers as
+//! soon as it has freed the queue, even with reads in flight.
 //!
-//! One lock guards the table of reads, the finished ones and the event descriptor, which is
-//! readable exactly while there are finished reads. What waits in memory is bounded by what the
-//! program submits.
+//! One lock protects the table of reads, the completed ones and the event descriptor, which is
+//! readable exactly while there are completed reads. The bytes in memory are bounded by the reads
+//! that the program submits.
 
 use crate::border::{free, guarded, guarded_future, own};
 use crate::client::{Client, with_client};
@@ -53,7 +53,7 @@ struct QueueHandle {
 struct Reads {
     table: Mutex<Table>,
     completed: Condvar,
-    /// Invariant: readable while `Table::done` is not empty, changed under the lock of `table`.
+    /// Invariant: readable while `Table::done` is not empty. Changed under the lock of `table`.
     event: OwnedFd,
 }
 
@@ -84,13 +84,13 @@ impl Reads {
         if let Some(submission) = table.in_flight.remove(&read) {
             table.done.push_back((submission, outcome));
             self.signal(&table);
-            // All of them: the last read in flight ends the wait of every thread.
+            // All of them: the completion of the last read in flight ends the wait of every thread.
             self.completed.notify_all();
         }
     }
 
-    /// Makes the event descriptor readable if there are finished reads, else not. Neither call can
-    /// wait, and each fails only if the descriptor already is as it has to be.
+    /// Makes the event descriptor readable exactly if there are completed reads. The calls cannot
+    /// block, and fail only if the descriptor is in the requested state already.
     fn signal(&self, table: &Table) {
         let _ = if table.done.is_empty() {
             rustix::io::read(&self.event, &mut [0; 8])
@@ -99,8 +99,8 @@ impl Reads {
         };
     }
 
-    /// Waits until a read is done, nothing is in flight, or the time is over; forever if it is
-    /// None.
+    /// Waits until a read has completed, none is in flight, or the timeout is over; `None` waits
+    /// without limit.
     fn wait(&self, timeout: Option<Duration>) -> MutexGuard<'_, Table> {
         let table = self.lock();
         let waits = |table: &mut Table| table.done.is_empty() && !table.in_flight.is_empty();
@@ -125,7 +125,7 @@ impl QueueHandle {
         table.submitted += 1;
         let number = table.submitted;
         let reads = Arc::clone(&self.reads);
-        // The task cannot complete before the lock is released, so it finds its submission.
+        // The task completes only after this lock is released, so it finds its submission.
         let task = self.client.runtime().spawn(async move {
             let outcome = guarded_future(read).await;
             reads.complete(number, outcome);
@@ -260,7 +260,7 @@ pub extern "C" fn hither_queue_poll(
         for (place, (submission, outcome)) in places.iter_mut().zip(done) {
             *place = Completion::new(&submission, outcome);
         }
-        // A length of memory, so it fits.
+        // It is a length in memory, so it fits.
         Ok(i64::try_from(taken).unwrap_or(i64::MAX))
     })
 }

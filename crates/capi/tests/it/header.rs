@@ -1,4 +1,4 @@
-//! The header is that of the code, and unsafe code is where it is said to be.
+//! The header matches the code, and only one file has unsafe code.
 
 use crate::installed::run;
 use std::path::Path;
@@ -50,8 +50,8 @@ fn as_definitions(header: &str) -> String {
         .collect()
 }
 
-/// The interface is read from a library in C that is made of the header: debug information of Rust
-/// has the types behind the handles, which may change.
+/// The interface is read from a C library generated from the header: the debug information of Rust
+/// contains the types of the handles, which may change.
 #[test]
 #[ignore = "needs abigail-tools: make soak runs it"]
 fn programs_of_the_first_version_fit_the_header() {

@@ -1,4 +1,4 @@
-//! The library as `install` puts it into a folder, and programs that are compiled against it.
+//! The library as `install` copies it into a folder, and programs that are compiled against it.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -9,8 +9,9 @@ use tempfile::TempDir;
 
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Installed by the first test that needs it, for all of them: each has a process of its own. The
-/// folder remains until the next `cargo clean`, and is written anew with another archive.
+/// The first test that needs the installation creates it for all tests; each test has its own
+/// process. The folder remains until the next `cargo clean`, and is replaced if the archive
+/// changes.
 static PREFIX: LazyLock<PathBuf> = LazyLock::new(|| {
     let prefix = Path::new(env!("CARGO_TARGET_TMPDIR")).join("capi");
     let lock = File::create(prefix.with_extension("lock")).unwrap();
@@ -34,12 +35,12 @@ pub(crate) struct Compiler {
     pub(crate) standard: &'static str,
 }
 
-/// The compilers for C that are there.
+/// The installed C compilers.
 pub(crate) fn c_compilers() -> Vec<Compiler> {
     found(["gcc", "clang"], "-std=c99")
 }
 
-/// The compilers for C++ that are there.
+/// The installed C++ compilers.
 pub(crate) fn cpp_compilers() -> Vec<Compiler> {
     found(["g++", "clang++"], "-std=c++17")
 }
@@ -49,7 +50,7 @@ fn found(commands: [&'static str; 2], standard: &'static str) -> Vec<Compiler> {
     commands.into_iter().filter(is_there).map(|command| Compiler { command, standard }).collect()
 }
 
-/// Returns true if a program can be run. In CI, all of them have to be there.
+/// Returns true if a program can be run. In CI, all of them have to be installed.
 pub(crate) fn is_installed(command: &str) -> bool {
     let is_there = Command::new(command).arg("--version").output().is_ok();
     assert!(is_there || std::env::var_os("CI").is_none(), "{command} is not installed");
@@ -92,7 +93,7 @@ pub(crate) fn compile_and_run<A: AsRef<OsStr>>(
     run(Command::new(program).args(arguments).env("LD_LIBRARY_PATH", libraries()))
 }
 
-/// Runs a command that has to succeed, and returns its output.
+/// Runs a command that must succeed, and returns its output.
 pub(crate) fn run(command: &mut Command) -> String {
     let done = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let output = String::from_utf8_lossy(&done.stdout);

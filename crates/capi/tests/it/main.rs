@@ -1,4 +1,4 @@
-//! The library from outside: programs in C, C++ and Python.
+//! Tests of the library with programs in C, C++ and Python.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,

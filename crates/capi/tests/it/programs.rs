@@ -12,7 +12,7 @@ fn content(length: usize) -> Vec<u8> {
     (0..length).map(|at| u8::try_from((7 * at + at / 256) % 251).unwrap()).collect()
 }
 
-/// A server of the file that does not have it under one path.
+/// A server of the file that answers 404 to the first request for a path with this text.
 fn peer_without(path: &'static str) -> MockHttpServer {
     let peer = MockHttpServer::start(content(200_000)).unwrap();
     peer.with_fault(FaultTrigger::FirstFor(path), Fault::Status { status: 404, retry_after: None })
@@ -81,10 +81,10 @@ fn calls_in_cpp_return_or_throw_what_the_header_says() {
 fn calls_in_c_leave_no_memory_and_touch_no_other() {
     let flags = pkg_config(&["--cflags", "--libs"]);
     let sanitizers = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
-    // Memory of threads that the end of the program cuts off is no leak.
+    // Memory of threads that the end of the program interrupts is not a leak.
     let leaks = ["--show-leak-kinds=definite", "--errors-for-leak-kinds=definite"];
     let valgrind = ["valgrind", "--error-exitcode=9", "--leak-check=full", leaks[0], leaks[1]];
-    // One compiler: the sanitizers of clang are a package of their own.
+    // One compiler: the sanitizers of clang are in a separate package.
     for compiler in c_compilers().into_iter().take(1) {
         for (checks, runner) in [(&sanitizers[..], &["env"][..]), (&["-g"], &valgrind)] {
             let flags: Vec<_> =
@@ -124,7 +124,7 @@ fn ten_thousand_pieces_cost_the_requests_of_the_rust_path() {
 fn a_program_links_the_static_library() {
     let peer = MockHttpServer::start(content(10_000_000)).unwrap();
     let flags = pkg_config(&["--cflags", "--libs", "--static"]);
-    // The folder of the library has the shared one, too, which -lhither would name.
+    // The folder of the library also contains the shared one, which -lhither would link.
     let archive = libraries().join("libhither.a").display().to_string();
     let flags: Vec<_> = flags
         .into_iter()
