@@ -1,8 +1,9 @@
-//! Profiles of Amazon's programs: `~/.aws/credentials` and `~/.aws/config`.
+//! Profiles of the AWS command line and SDKs: `~/.aws/credentials` and `~/.aws/config`.
 //!
 //! Both are INI files. The section of the profile `x` is `[x]` in the first and `[profile x]` in
-//! the second; the first one's values come first. Indented lines belong to the value before them,
-//! and no such value is used here. The first file has keys, so nobody else may read it.
+//! the second; values of the first file take precedence. Indented lines continue the value before
+//! them, and no such value is used here. The first file contains keys, so no other user may have
+//! access to it.
 
 use crate::environment::Environment;
 use crate::error::{AuthError, Result};
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 /// Maximum size of a file.
 const MAX_BYTES: usize = 1 << 20;
-/// Settings by which Amazon's programs fetch keys from elsewhere.
+/// Settings with which the AWS tools fetch keys from another source.
 const FETCHED: [&str; 6] = [
     "role_arn",
     "sso_session",
@@ -23,19 +24,19 @@ const FETCHED: [&str; 6] = [
     "login_session",
 ];
 
-/// The files in which a profile is looked for.
+/// The files with the profiles.
 #[derive(Debug, Clone, Default)]
 pub struct AwsProfileSource {
-    /// The name, if one was given; else `default`, which need not exist.
+    /// The name, if one was given. Otherwise the profile is `default`, which may be missing.
     name: Option<String>,
     credentials: Option<PathBuf>,
     config: Option<PathBuf>,
     uid: u32,
-    /// Leaves keys alone, and the file that has them.
+    /// Ignores the keys, and the file that contains them.
     without_keys: bool,
 }
 
-/// The settings of a profile that matter here.
+/// The settings of a profile that this crate uses.
 #[derive(Debug, Clone, Default)]
 pub struct AwsProfile {
     /// URL of the server.
@@ -44,11 +45,11 @@ pub struct AwsProfile {
     pub region: Option<String>,
     /// Keys.
     pub keys: Option<AwsKeys>,
-    /// Reason why the keys of the profile cannot be had, if it has some.
+    /// Reason why the keys of the profile cannot be used, if it has some.
     pub unusable: Option<String>,
 }
 
-/// Keys that requests are signed with.
+/// Keys that sign requests.
 #[derive(Debug, Clone)]
 pub struct AwsKeys {
     /// Access key id.
@@ -62,11 +63,11 @@ pub struct AwsKeys {
 type Settings = BTreeMap<String, Secret>;
 
 impl AwsProfileSource {
-    /// The environment variables that are looked at.
+    /// The environment variables that are read.
     pub const VARIABLES: [&str; 3] =
         ["AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"];
 
-    /// The profile and the files of this environment. Reads no file yet.
+    /// The profile and the files that this environment names. Reads no file yet.
     #[must_use]
     pub fn discover(environment: &Environment) -> Self {
         let home = |name: &str| environment.path("HOME").map(|home| home.join(".aws").join(name));
@@ -80,7 +81,7 @@ impl AwsProfileSource {
         }
     }
 
-    /// The same profile without its keys; then it need not exist.
+    /// The same profile without its keys; then a missing profile is not an error.
     #[must_use]
     pub fn without_keys(self) -> Self {
         Self { without_keys: true, credentials: None, ..self }
@@ -91,7 +92,7 @@ impl AwsProfileSource {
     /// # Errors
     ///
     /// [`AuthError::Exposed`] and others for files that cannot be used; [`AuthError::Malformed`] if
-    /// a profile was named that neither file has.
+    /// a profile was named and neither file contains it.
     pub fn read(&self) -> Result<AwsProfile> {
         let name = self.name.as_deref().unwrap_or("default");
         let private = FileAccess::Private(self.uid);
@@ -134,7 +135,7 @@ fn profile(name: &str, settings: &Settings) -> AwsProfile {
     AwsProfile { endpoint: text("endpoint_url"), region: text("region"), keys, unusable }
 }
 
-/// The settings of the first of these sections that a file has.
+/// The settings of the first of these sections that exists in a file.
 fn settings(
     path: Option<&Path>,
     access: FileAccess,

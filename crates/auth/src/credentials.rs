@@ -1,23 +1,23 @@
-//! Credentials of one client: which one to send to which server, and their renewal.
+//! Credentials of one client: the choice of a credential for each server, and renewal.
 //!
-//! One [`Credentials`] belongs to one client; two of them share nothing, so that identities in one
-//! process do not mix. Each origin that a user named gets one credential, the most deliberate
-//! first: name and password in the URL; a token that was given or named explicitly; a configured
-//! name and password; an entry of `.netrc`; a token from a default path. Servers after a redirect
-//! get the same credential or none, never another one.
+//! One [`Credentials`] belongs to one client; two of them share no state, so that identities in one
+//! process do not mix. Each origin of a URL from the user gets one credential, in this order of
+//! precedence: name and password in the URL; a token that was given or named explicitly; a
+//! configured name and password; an entry of `.netrc`; a token from a default path. Servers after a
+//! redirect get the same credential or none, never another one.
 //!
 //! **Renewal.** [`Credentials::authorization`] is called on threads that must not block, so it
 //! never reads a file. If a token has not been read yet, or should be read again, it returns
 //! [`Authorization::NeedsRefresh`], and the caller calls [`Credentials::refresh`] on a thread that
-//! may block. A token is read again when half of the time that it had left when it was read has
-//! passed, at the latest 60 s before it expires; and once more after a server has rejected it,
-//! because it may have been revoked or the clocks may differ. A source that then still has the old
-//! token is asked again after 5 s. A failed renewal is an error only once the old token has
-//! expired: the file may be incomplete because it is just being written.
+//! may block. A token is read again 60 s before it expires; if its remaining lifetime was less than
+//! 120 s when it was read, after half of that. It is read once more after a server has rejected it,
+//! because it may have been revoked or the clocks may differ. If the source still has the old
+//! token, it is read again after 5 s. A failed renewal is an error only once the old token has
+//! expired: another program may be writing the file at that moment.
 //!
-//! Many requests need the renewal at the same time. Each [`Authorization`] carries a
-//! [`TokenGeneration`], the number of the token; a refresh of a token that is no longer the current
-//! one returns at once. So one command runs, however many requests wait for it.
+//! Many requests need the renewal at the same time. Each [`Authorization`] contains a
+//! [`TokenGeneration`], the number of the token; a refresh of a token that is no longer current
+//! returns immediately. So the command runs once for all waiting requests.
 
 pub(crate) mod basic;
 pub(crate) mod cache_partition;
@@ -41,12 +41,12 @@ use crate::x509::trust_anchors::TrustAnchors;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Time before its expiry at which a token is renewed, in seconds, if it lives that long.
+/// Time before its expiry at which a token is renewed, in seconds; less if it is short-lived.
 const MARGIN: i64 = 60;
-/// Time for which a source that had no newer token is not read again, in seconds.
+/// Time after which a source without a newer token is read again, in seconds.
 const PAUSE: i64 = 5;
 
-/// The number of a token, to tell whether it is still the current one.
+/// The number of a token. It shows whether the token is still current.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenGeneration(u64);
 
@@ -57,7 +57,7 @@ pub enum Authorization {
     Ready(Secret, TokenGeneration),
     /// The request has no such field.
     Nothing(TokenGeneration),
-    /// Call [`Credentials::refresh`], then ask again.
+    /// Call [`Credentials::refresh`], then call [`Credentials::authorization`] again.
     NeedsRefresh(TokenGeneration),
 }
 
@@ -76,9 +76,9 @@ impl Authorization {
 /// Reason why a credential is not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WithholdReason {
-    /// A redirect led to a host that is not allowed to get it.
+    /// A redirect led to a host that may not receive it.
     Redirected,
-    /// Everybody on the path could read it.
+    /// The connection is not encrypted.
     Plain,
 }
 
@@ -90,18 +90,18 @@ pub(crate) enum ChosenCredential {
     Nothing,
 }
 
-/// A token that was read.
+/// A token from its source.
 #[derive(Debug)]
 pub(crate) struct CachedToken {
     pub(crate) token: Secret,
     pub(crate) place: String,
     pub(crate) claims: Result<Claims, MalformedJwt>,
-    /// When it was first read.
+    /// Time of its first read, in seconds since 1970.
     read: i64,
 }
 
 impl CachedToken {
-    /// The second from which the token should be read again.
+    /// Time from which the token should be read again, in seconds since 1970.
     fn due(&self) -> Option<i64> {
         let expires = self.claims.as_ref().ok()?.expires?;
         let left = expires.saturating_sub(self.read).max(0);
@@ -127,7 +127,7 @@ pub struct Credentials {
 struct CredentialsInner {
     config: CredentialConfig,
     state: Mutex<TokenState>,
-    /// Held while files are read or a command runs.
+    /// Locked while files are read or a command runs.
     reading: Mutex<()>,
 }
 
@@ -136,9 +136,9 @@ struct TokenState {
     generation: u64,
     cached: Option<Arc<CachedToken>>,
     netrc: Netrc,
-    /// When the sources were last read.
+    /// Time of the last read of the sources, in seconds since 1970.
     read: Option<i64>,
-    /// Problems of the sources at that time, for the explanation of a rejected request.
+    /// Problems of the sources at that time, for the explanation of rejected requests.
     problems: Vec<String>,
 }
 
@@ -172,10 +172,10 @@ impl Credentials {
         lock(&self.shared.state)
     }
 
-    /// Returns the field to send to `at` for a URL of `asked`. Does not block.
+    /// Returns the `Authorization` field for `at` for a URL of `asked`. Does not block.
     ///
-    /// The two origins differ after a redirect. Then nothing is sent unless
-    /// [`Credentials::may_follow`].
+    /// The two origins differ after a redirect. Then no credential is sent unless
+    /// [`Credentials::may_follow`] allows it.
     #[must_use]
     pub fn authorization(&self, asked: &Origin, at: &Origin, now: SystemTime) -> Authorization {
         let now = seconds(now);
@@ -201,13 +201,13 @@ impl Credentials {
     }
 
     /// Reads the sources again, unless that has happened since the token of `generation`. Returns
-    /// true if the token has changed. Blocks on files and a command: not for threads that drive
-    /// sockets.
+    /// true if the token has changed. Blocks on files and a command: do not call it on threads that
+    /// drive sockets.
     ///
     /// # Errors
     ///
-    /// There is no usable token although one was given or named explicitly. A token that is still
-    /// valid is kept instead.
+    /// There is no usable token although one was given or named explicitly. While the old token is
+    /// valid, it is kept, and there is no error.
     pub fn refresh(&self, generation: TokenGeneration, now: SystemTime) -> Result<bool> {
         let now = seconds(now);
         let shared = &self.shared;
@@ -220,8 +220,8 @@ impl Credentials {
             let source = shared.config.token.as_ref();
             let again =
                 state.read.is_some_and(|read| (read..read.saturating_add(PAUSE)).contains(&now));
-            // After a rejection every request of a job comes here; one process for all of them is
-            // enough.
+            // After a rejection every request of a job calls this function; one run of the command
+            // is sufficient for all of them.
             if state.read.is_some() && source.is_some_and(TokenSource::is_fixed)
                 || again && source.is_some_and(TokenSource::is_command)
             {
@@ -256,9 +256,9 @@ impl Credentials {
         }
     }
 
-    /// Returns a key for caches that names the user towards `asked`: hexadecimal digits that reveal
-    /// nothing, empty without credentials and `fields`, which are sent with every request. Reads
-    /// the sources if they have not been read: blocks like [`Credentials::refresh`].
+    /// Returns a cache key for the user's identity towards `asked`: hexadecimal digits that reveal
+    /// nothing, empty without credentials and without `fields`, which are sent with every request.
+    /// Reads the sources if they have not been read: blocks like [`Credentials::refresh`].
     #[must_use]
     pub fn cache_partition(&self, asked: &Origin, fields: &[&str], now: SystemTime) -> String {
         let mut partition = CachePartition::default();
@@ -271,8 +271,8 @@ impl Credentials {
         };
         let failed = generation.is_some_and(|generation| self.refresh(generation, now).is_err());
         match self.chosen(&self.state(), asked) {
-            // A wanted credential is missing: its cache must not be shared with users who have
-            // none.
+            // A configured credential is missing: its cache must not be shared with users without
+            // credentials.
             ChosenCredential::Nothing if failed => partition.add("unknown", &[]),
             ChosenCredential::Nothing => {}
             ChosenCredential::Basic(basic, _) => partition.add("basic", &[basic.user()]),
@@ -309,8 +309,8 @@ impl Credentials {
     ///
     /// # Errors
     ///
-    /// The certificate or proxy that was named explicitly cannot be used: not readable, readable by
-    /// others, expired, or with an encrypted key.
+    /// The explicitly named certificate or proxy cannot be used: it is not readable, other users
+    /// can read it, it has expired, or its key is encrypted.
     pub fn client_certificate(
         &self,
         asked: &Origin,
@@ -324,7 +324,7 @@ impl Credentials {
         }
     }
 
-    /// Returns the authorities that servers are verified against. Reads files.
+    /// Returns the authorities for the verification of servers. Reads files.
     ///
     /// # Errors
     ///
@@ -333,7 +333,7 @@ impl Credentials {
         self.config().trust.load()
     }
 
-    /// Returns true if a credential for `asked` may be sent to `at`: never from TLS to clear text.
+    /// Returns true if a credential for `asked` may be sent to `at`; never from TLS to plain text.
     #[must_use]
     pub fn may_follow(&self, asked: &Origin, at: &Origin) -> bool {
         asked == at || at.is_as_safe_as(asked) && self.config().lets_follow(at)
@@ -347,8 +347,8 @@ impl Credentials {
         (!safe).then_some(WithholdReason::Plain)
     }
 
-    /// Returns the credential for URLs of `asked`, as far as the sources have been read, and their
-    /// problems.
+    /// Returns the credential for URLs of `asked`, as far as the sources have been read, and the
+    /// problems of the sources.
     pub(crate) fn chosen_for(&self, asked: &Origin) -> (ChosenCredential, Vec<String>) {
         let state = self.state();
         (self.chosen(&state, asked), state.problems.clone())
@@ -391,14 +391,14 @@ impl Credentials {
         (origin == asked).then_some(basic)
     }
 
-    /// Returns true if no file has to be read to know what to send to `asked`.
+    /// Returns true if the credential for `asked` is known without reading a file.
     fn is_settled(&self, asked: &Origin) -> bool {
         let config = self.config();
         let explicit = config.token.as_ref().is_some_and(TokenSource::is_explicit);
         self.basic_of_url(asked).is_some() || !explicit && config.basic.is_some()
     }
 
-    /// Returns true if nothing could ever be sent in a header.
+    /// Returns true if no source for an `Authorization` field is configured.
     fn is_empty(&self) -> bool {
         let config = self.config();
         self.of_url.is_none()
@@ -431,7 +431,7 @@ impl Credentials {
 }
 
 impl TokenState {
-    /// Stores the token that was found. Returns true if it differs from the one before.
+    /// Stores the token from the source. Returns true if it differs from the previous one.
     fn replace(&mut self, found: Option<DiscoveredToken>, now: i64) -> bool {
         let same = match (&self.cached, &found) {
             (Some(cached), Some(found)) => cached.token == found.token,
@@ -449,7 +449,7 @@ impl TokenState {
     }
 }
 
-/// Locks a mutex; a panic while it was locked has left no value half changed.
+/// Locks a mutex. After a panic its value is still consistent: no change of it is partial.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,10 +1,10 @@
-//! The environment as a value, so that only the command reads the process's.
+//! The environment as a value, so that only the command reads the environment of the process.
 
 use crate::secret::Secret;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// The variables that name credentials, and the user who must own their files.
+/// The variables that name credentials, and the user who has to own their files.
 ///
 /// Values are [`Secret`]s, because `BEARER_TOKEN` is one.
 #[derive(Debug, Clone)]
@@ -14,7 +14,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// The variables that [`crate::CredentialConfig::discover`] looks at.
+    /// The variables that [`crate::CredentialConfig::discover`] reads.
     pub const VARIABLES: [&str; 9] = [
         "BEARER_TOKEN",
         "BEARER_TOKEN_FILE",

@@ -1,4 +1,4 @@
-//! Errors of credentials before a server has seen them.
+//! Errors of credentials before they are sent to a server.
 
 use std::path::PathBuf;
 

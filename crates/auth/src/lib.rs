@@ -1,13 +1,14 @@
 //! Credentials of clients and authorization on servers: tokens, passwords, certificates, policies.
 //!
-//! No sockets, no clock, no runtime. The environment and the time come in as values. Files are read
-//! and the user's token command is run here, because that is where credentials come from. A client
-//! verifies no token: it reads the claims to renew a token in time, and to tell the user which
+//! No sockets, no clock, no runtime: the environment and the time are arguments. This crate reads
+//! files and runs the user's token command, because these are the sources of credentials. A client
+//! does not verify tokens: it reads the claims to renew a token in time, and to tell the user which
 //! claim a server rejected. A server verifies tokens and decides what they allow.
 //!
 //! - [`CredentialConfig`] names the sources; [`CredentialConfig::discover`] fills it from an
 //!   [`Environment`].
-//! - [`Credentials`] decides what to send where, renews it, and explains rejected requests.
+//! - [`Credentials`] selects the credential for each server, renews it, and explains rejected
+//!   requests.
 //! - [`Claims`] and [`Permission`] are the content of a token and the meaning of its scope.
 //! - [`ClientCertificate`] and [`TrustAnchors`] are for TLS.
 //! - For servers: [`UnverifiedJwt`] becomes a [`VerifiedJwt`] with the issuer's [`Jwks`], and
@@ -24,7 +25,7 @@
 //! let host = Origin::parse("https://host/file")?;
 //! let elsewhere = Origin::parse("https://elsewhere/file")?;
 //!
-//! // Nothing has been read yet: the caller refreshes on a thread that may block, then asks again.
+//! // Nothing has been read yet: the caller refreshes on a thread that may block, then calls again.
 //! let Authorization::NeedsRefresh(token) = credentials.authorization(&host, &host, now) else {
 //!     panic!()
 //! };
@@ -42,7 +43,7 @@
 //!
 //! # Where to start reading
 //!
-//! - who may do what on the server: `src/policy.rs`, then `crates/server/src/authorization.rs`.
+//! - authorization on the server: `src/policy.rs`, then `crates/server/src/authorization.rs`.
 
 mod aws_profile;
 mod credentials;

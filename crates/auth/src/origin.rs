@@ -44,8 +44,8 @@ impl Origin {
         Self { scheme: scheme.to_ascii_lowercase(), host, port }
     }
 
-    /// The origin of URLs in a local document. No server has it, so credentials go only to servers
-    /// to which they may follow.
+    /// The origin of URLs in a local document. No server has this origin, so credentials are sent
+    /// only to servers to which they may follow.
     #[must_use]
     pub fn document() -> Self {
         Self { scheme: String::new(), host: String::new(), port: 0 }
@@ -69,18 +69,18 @@ impl Origin {
         self.port
     }
 
-    /// Returns true if the scheme encrypts.
+    /// Returns true if the scheme uses TLS.
     #[must_use]
     pub fn is_encrypted(&self) -> bool {
         matches!(self.scheme.as_str(), "https" | "roots")
     }
 
-    /// Returns false for clear text where `other` encrypts.
+    /// Returns false if this origin uses plain text and `other` uses TLS.
     pub(crate) fn is_as_safe_as(&self, other: &Self) -> bool {
         self.is_encrypted() || !other.is_encrypted()
     }
 
-    /// Returns true if the host is this machine, so that nobody on the path can listen.
+    /// Returns true if the host is this machine, so that no other machine can read the traffic.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         match self.host.parse::<IpAddr>() {

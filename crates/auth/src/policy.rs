@@ -1,28 +1,28 @@
-//! Authorization on a server: which user may do what.
+//! Authorization on a server: the actions that each user may perform.
 //!
-//! A [`Policy`] is the configuration of a site; [`Policy::authorize`] is the whole decision,
+//! A [`Policy`] is the configuration of a site; [`Policy::authorize`] makes the complete decision,
 //! without clock or I/O. Everything that no rule allows is forbidden. An action is allowed if one
 //! of these rules allows it:
 //!
-//! 1. the grants of everybody (`anonymous`), also for clients whose token or certificate is
-//!    invalid: they could as well have sent none;
+//! 1. the grants of all clients (`anonymous`), including clients whose token or certificate is
+//!    invalid: without it they would get the same grants;
 //! 2. the grants of a certificate's holder, by its distinguished name;
-//! 3. a token of a trusted issuer. First its times and its audience must be right: the name of
+//! 3. a token of a trusted issuer. First its times and its audience must be valid: the name of
 //!    this server, or one of those that mean every server; a token without audience is rejected.
 //!    Then its scope decides ([`crate::Permission`] lists the words); paths in it are relative to
-//!    the folders configured for the issuer. Only a token without any word about storage is judged
-//!    by its groups, as the WLCG profile requires: a client that requested less than its groups may
-//!    do must not get more.
+//!    the folders configured for the issuer. If a token has no word about storage, its groups
+//!    decide. The WLCG profile requires that: a client that requested less than its groups allow
+//!    must not get more.
 //!
 //! **Paths** are compared by whole components. The path of a request arrives decoded and must be in
 //! normal form: a path with `.`, `..` or an empty component is rejected here once more, because the
-//! file system might read it in another way. The path of a scope is percent-encoded, because a
-//! scope cannot contain a blank, and is decoded once. A word whose path is not in normal form after
-//! that (`..`, an encoded slash, NUL, invalid UTF-8) allows nothing.
+//! file system might interpret it differently. The path of a scope is percent-encoded, because a
+//! scope cannot contain a blank, and is decoded once. If the decoded path of a word is not in
+//! normal form (`..`, an encoded slash, NUL, invalid UTF-8), the word allows nothing.
 //!
-//! **Content of a denial.** A client with a verified token learns which claim is to blame: the
-//! token is its own, so it learns nothing new. Other clients learn nothing, and nobody learns which
-//! issuers, groups or names are configured.
+//! **Content of a denial.** The denial of a verified token names the rejected claim: the client
+//! knows the claims of its own token. Other clients get no details. No denial reveals the
+//! configured issuers, groups or names.
 
 use crate::sanitize::{cleaned, quoted, span};
 use crate::token::claims::Claims;
@@ -40,17 +40,17 @@ const LEEWAY: i64 = 60;
 /// Maximum number of words of a scope that are read.
 const MAX_WORDS: usize = 1_000;
 
-/// The rules of a site. The default allows nothing to anybody.
+/// The rules of a site. The default allows nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// The names of this server in the claim `aud`. Without any, only tokens for every server are
-    /// accepted.
+    /// The names of this server in the claim `aud`. If there are none, only tokens for every server
+    /// are accepted.
     pub audiences: Vec<String>,
     /// The trusted issuers.
     pub issuers: Vec<Issuer>,
-    /// The grants of everybody.
+    /// The grants of all clients.
     pub anonymous: Vec<Grant>,
-    /// The grants of certificates' holders, by distinguished name.
+    /// The grants of certificate holders, by distinguished name.
     pub certificates: Vec<(DistinguishedName, Grant)>,
 }
 
@@ -59,7 +59,7 @@ pub struct Policy {
 pub struct Issuer {
     /// The URL, as in the claim `iss`.
     pub url: String,
-    /// The folders that the paths of its scopes are relative to.
+    /// The folders to which the paths of its scopes are relative.
     pub bases: Vec<PathPrefix>,
     /// The grants of its groups, for tokens without a storage scope.
     pub groups: Vec<(String, Grant)>,
@@ -70,7 +70,7 @@ pub struct Issuer {
 pub struct Grant {
     /// The folder.
     pub folder: PathPrefix,
-    /// The actions; `Create` and `Modify` do not include one another.
+    /// The actions; `Create` and `Modify` do not include each other.
     pub actions: Vec<Action>,
 }
 
@@ -81,9 +81,9 @@ pub struct PathPrefix(Vec<String>);
 /// The client that makes a request.
 #[derive(Debug, Clone, Default)]
 pub struct Principal {
-    /// The token that came with the request.
+    /// The token of the request.
     pub token: PresentedToken,
-    /// The distinguished name of the client's certificate, if there is one and it was verified.
+    /// The distinguished name of the client's verified certificate, if there is one.
     pub certificate: Option<Arc<DistinguishedName>>,
 }
 
@@ -99,17 +99,17 @@ pub enum PresentedToken {
     Token(Arc<VerifiedJwt>),
 }
 
-/// Reason why an action is not allowed. The text is for the client.
+/// Reason why an action is not allowed. The text is sent to the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Denial {
     /// The client has not proved its identity: 401.
     Unauthenticated {
-        /// There was a token, but an invalid one.
+        /// The request had a token, but an invalid one.
         shown: bool,
     },
-    /// The token is real but cannot be used here and now: 401, with the claim that is to blame.
+    /// The token is genuine but not usable now or on this server: 401, with the rejected claim.
     InvalidToken(String),
-    /// The client is known and may not do this: 403, with the claim that is to blame.
+    /// The client is known and may not perform this action: 403, with the rejected claim.
     Forbidden(String),
 }
 
@@ -124,7 +124,7 @@ impl fmt::Display for Denial {
 }
 
 impl PathPrefix {
-    /// Parses the unencoded path of a folder; slashes in front and at the end are ignored.
+    /// Parses the unencoded path of a folder; leading and trailing slashes are ignored.
     #[must_use]
     pub fn of(path: &str) -> Option<Self> {
         components(path).map(|components| Self(components.map(str::to_owned).collect()))
@@ -140,12 +140,12 @@ impl PathPrefix {
         decoded.collect::<Option<Vec<_>>>().map(Self)
     }
 
-    /// Joins a folder within this one.
+    /// Joins the path of a folder below this one.
     fn join(&self, below: &Self) -> Self {
         Self([self.0.as_slice(), below.0.as_slice()].concat())
     }
 
-    /// Returns true if a path, given by its components, is this folder or lies in it.
+    /// Returns true if a path, given by its components, is this folder or is below it.
     fn holds(&self, path: &[&str]) -> bool {
         path.len() >= self.0.len() && self.0.iter().zip(path).all(|(name, other)| name == other)
     }
@@ -181,7 +181,7 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// The [`Denial`] tells the client why not.
+    /// The [`Denial`] states the reason for the client.
     pub fn authorize(
         &self,
         identity: &Principal,
@@ -217,12 +217,12 @@ impl Policy {
         }
     }
 
-    /// Returns the client's name as the owner of something: a token's issuer and subject, or the
-    /// name in a certificate. Only a token that could be used now has a name.
+    /// Returns the client's name as an owner: a token's issuer and subject, or the name in a
+    /// certificate. A token has a name only while it is usable.
     ///
     /// # Errors
     ///
-    /// The [`Denial`] tells why there is none.
+    /// The [`Denial`] states why there is no name.
     pub fn name(&self, identity: &Principal, now: i64) -> Result<String, Denial> {
         match (&identity.token, &identity.certificate) {
             (PresentedToken::Token(token), _) => {
@@ -244,11 +244,11 @@ impl Policy {
 
     fn issuer(&self, token: &VerifiedJwt) -> Result<&Issuer, Denial> {
         let issuer = self.issuers.iter().find(|issuer| issuer.url == token.issuer());
-        // Its keys were known a moment ago, so the configuration has changed.
+        // The keys of this issuer were known just before, so the configuration has changed.
         issuer.ok_or(Denial::Unauthenticated { shown: true })
     }
 
-    /// Returns true if anybody at all may change something.
+    /// Returns true if the policy allows changes to any client.
     #[must_use]
     pub fn lets_write(&self) -> bool {
         let writes = |grant: &Grant| {
@@ -311,7 +311,7 @@ fn check_times(claims: &Claims, now: i64) -> Result<(), Denial> {
     Err(Denial::InvalidToken(why))
 }
 
-/// Returns true if a word of a scope is about storage, valid or not.
+/// Returns true if a word of a scope refers to storage, valid or not.
 fn is_of_storage(word: &str) -> bool {
     let ability = word.split_once(':').map_or(word, |(ability, _)| ability);
     ability.starts_with("storage.") || matches!(ability, "read" | "write")

@@ -1,11 +1,11 @@
 //! Files that only their owner may read.
 //!
-//! Three things are checked on the opened file, not on its path, so that nothing can be exchanged
-//! in between: it is a regular file, it belongs to the user, and nobody else can read or write it.
-//! The key of a service may also belong to another user, such as root, and be readable for a group.
-//! In folders where everybody may create files (`/tmp`) symbolic links are rejected too: another
-//! user could point `bt_u1000` at any of our files, and its content would be sent to a server as a
-//! token.
+//! Three properties of the opened file are checked, not of its path, so that the file cannot be
+//! replaced in between: it is a regular file, it belongs to the user, and no other user can read or
+//! write it. The key of a service may also belong to another user, such as root, and be readable
+//! for a group. In folders where every user may create files (`/tmp`), symbolic links are rejected,
+//! too: another user could let `bt_u1000` point at any file of this user, and its content would be
+//! sent to a server as a token.
 
 use crate::error::{AuthError, Result};
 use rustix::fs::{Mode, OFlags};
@@ -29,15 +29,15 @@ pub(crate) struct FileModeCheck {
 pub(crate) enum FileAccess {
     /// None: the file has no secret.
     Public,
-    /// It belongs to this user, and nobody else has access.
+    /// It belongs to this user, and no other user has access.
     Private(u32),
-    /// As OpenSSH has it for keys: if it belongs to this user, nobody else has access. If not, its
-    /// group may.
+    /// The rule of OpenSSH for keys: if it belongs to this user, no other user has access; if it
+    /// belongs to another user, its group may have access.
     Service(u32),
 }
 
 impl FileAccess {
-    /// The user who has to be the owner, and the bits that the mode may not have.
+    /// The required owner, and the forbidden bits of the mode.
     fn requirements(self, owner: u32) -> (Option<u32>, u32) {
         match self {
             Self::Public => (None, 0),
@@ -75,7 +75,7 @@ pub(crate) fn read(
     if mode & forbidden != 0 {
         return Err(AuthError::Exposed { what, path: path.to_owned(), mode });
     }
-    // Capacity for the whole file at once: a vector that grows leaves copies behind.
+    // Capacity for the whole file: a vector that grows leaves copies in memory.
     let expected = usize::try_from(metadata.len()).unwrap_or(usize::MAX).min(limit);
     let mut content = Zeroizing::new(Vec::with_capacity(expected + 1));
     let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);

@@ -1,13 +1,14 @@
-//! Foreign text in messages: made safe for a terminal and a log, and cut to a maximum length.
+//! Sanitizing of text from tokens and servers in messages: made safe for a terminal and a log, and
+//! truncated.
 
-/// Maximum length of repeated foreign text, in characters.
+/// Maximum length of quoted text, in characters.
 const MAX_QUOTE: usize = 200;
 
 pub(crate) fn quoted(text: &str) -> String {
     format!("`{}`", cleaned(text))
 }
 
-/// Replaces control characters and cuts long text.
+/// Replaces control characters and truncates long text.
 pub(crate) fn cleaned(text: &str) -> String {
     let mut characters = text.chars().map(|c| if is_printable(c) { c } else { '\u{fffd}' });
     let mut cleaned: String = characters.by_ref().take(MAX_QUOTE).collect();
@@ -17,14 +18,14 @@ pub(crate) fn cleaned(text: &str) -> String {
     cleaned
 }
 
-/// Returns false for control characters, and for those that change the direction of the text around
-/// them.
+/// Returns false for control characters, and for characters that change the direction of the text
+/// around them.
 pub(crate) fn is_printable(c: char) -> bool {
     !c.is_control()
         && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// Formats a number of seconds with a fitting unit.
+/// Formats a number of seconds with a suitable unit.
 pub(crate) fn span(seconds: i64) -> String {
     match seconds {
         ..120 => format!("{} s", seconds.max(0)),

@@ -1,4 +1,4 @@
-//! A text that must not be printed.
+//! A text that is never printed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 /// A token, password or header value: never printed or logged, overwritten in memory when its last
 /// clone is dropped.
 ///
-/// Reading it takes a call that is easy to search for: [`Secret::expose`].
+/// The only way to read it is a call that is easy to search for: [`Secret::expose`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Arc<Zeroizing<String>>);
 
@@ -24,8 +24,8 @@ impl Secret {
         &self.0
     }
 
-    /// Replaces every occurrence of the secret in `text`: servers sometimes repeat what they were
-    /// sent.
+    /// Replaces every occurrence of the secret in `text`: servers sometimes repeat values of the
+    /// request.
     pub(crate) fn redacted(&self, text: &str) -> String {
         match self.expose() {
             "" => text.to_owned(),

@@ -1,4 +1,4 @@
-//! X.509: names, client certificates and their proxies, proxy chains as a server verifies them,
+//! X.509: names, client certificates and their proxies, verification of proxy chains on a server,
 //! trust anchors, revocation lists, signing policies.
 
 pub(crate) mod client_certificate;

@@ -1,16 +1,16 @@
-//! Cache partition: a key that keeps apart what different users were allowed to read.
+//! Cache partition: a key that separates the cached data of different users.
 //!
-//! A cache outlives a token, so the key should name the person: issuer and subject. But nobody has
-//! verified these claims here. The claims of a token from the user's own file or command are
-//! trusted. A token that was passed in as a value (a service may do so for many users) is its own
-//! key, so that a forged claim opens nobody else's cache.
+//! A cache outlives a token, so the key should name the person: issuer and subject. But this client
+//! has not verified these claims. The claims of a token from the user's own file or command are
+//! trusted. For a token that was passed in as a value (a service may do so for many users), the
+//! token itself is the key, so that a forged claim does not give access to another user's cache.
 //!
-//! The key is a SHA-256 digest, so that a file name reveals nothing. Passwords are left out of it:
+//! The key is a SHA-256 digest, so that a file name reveals nothing. Passwords are not part of it:
 //! they are short enough to be guessed.
 
 use sha2::{Digest, Sha256};
 
-/// Collects the credentials that make up a partition.
+/// Collects the credentials of a partition.
 #[derive(Default)]
 pub(crate) struct CachePartition {
     digest: Option<Sha256>,

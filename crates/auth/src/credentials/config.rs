@@ -9,7 +9,8 @@ use crate::x509::client_certificate::CertificateSource;
 use crate::x509::trust_anchors::TrustConfig;
 use std::path::PathBuf;
 
-/// Sources of credentials, and rules for where they may be sent. The default has no source.
+/// Sources of credentials, and rules for the servers that may receive them. The default has no
+/// source.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct CredentialConfig {
@@ -19,26 +20,26 @@ pub struct CredentialConfig {
     pub basic: Option<Basic>,
     /// A file with user names and passwords by host; used if it exists.
     pub netrc: Option<PathBuf>,
-    /// A client certificate or proxy, for servers that request one.
+    /// A client certificate or proxy for servers that request one.
     pub certificate: Option<CertificateSource>,
-    /// Certificate authorities that servers are verified against.
+    /// Certificate authorities for the verification of servers.
     pub trust: TrustConfig,
     /// Hosts to which credentials may follow a redirect from another host.
     pub follow: Vec<HostPattern>,
-    /// Send credentials over plain HTTP to other machines too, where everybody on the path can read
-    /// them.
+    /// Send credentials over plain HTTP to other machines, too. Every machine on the path can read
+    /// them then.
     pub over_plain_http: bool,
-    /// Numeric id of the user who must own private files.
+    /// Numeric id of the user who has to own private files.
     pub uid: u32,
 }
 
 impl CredentialConfig {
-    /// Returns true for a host to which credentials may follow.
+    /// Returns true if credentials may follow a redirect to this host.
     pub(crate) fn lets_follow(&self, at: &Origin) -> bool {
         self.follow.iter().any(|pattern| pattern.matches(at))
     }
 
-    /// Collects the usual sources of this environment. Reads no file yet.
+    /// Collects the default sources of this environment. Reads no file yet.
     #[must_use]
     pub fn discover(environment: &Environment) -> Self {
         let netrc = environment

@@ -1,16 +1,16 @@
-//! Explanation of a rejected request (401, 403), as far as it can be known by the client.
+//! Explanation of a rejected request (401, 403), as far as the client can know the reason.
 //!
-//! Servers say 401 or 403 and rarely more. But the client knows what it sent, and can compare the
-//! claims of a token with the request. The explanation is a clause for the end of an error message:
+//! Servers answer 401 or 403 and rarely state more. But the client knows the credential that it
+//! sent, and can compare the claims of a token with the request. The explanation is a clause for
+//! the end of an error message:
 //!
-//! - what was sent, from which source, and its owner; or that nothing was sent, why, and which
-//!   sources were searched;
+//! - the credential that was sent, its source, and its owner; or that none was sent, why, and the
+//!   sources that were searched;
 //! - for a token, the claims that the server probably rejected: expired or not valid yet (by this
 //!   machine's clock), meant for other servers, for other actions or paths;
 //! - the server's own reason from `WWW-Authenticate` (RFC 6750 section 3), if there is one.
 //!
-//! Text from tokens and servers is shortened, and freed of control characters and of the secret
-//! itself.
+//! Text from tokens and servers is shortened; control characters and the secret itself are removed.
 
 use crate::credentials::{CachedToken, ChosenCredential, Credentials, WithholdReason, seconds};
 use crate::origin::Origin;
@@ -26,7 +26,7 @@ use std::time::SystemTime;
 pub struct RejectedRequest<'a> {
     /// Origin of the URL that the user gave.
     pub asked: &'a Origin,
-    /// Origin that rejected the request; another one after a redirect.
+    /// Origin that rejected the request; differs from `asked` after a redirect.
     pub at: &'a Origin,
     /// The operation that was requested.
     pub action: Action,
@@ -128,7 +128,8 @@ fn withheld(
     }
 }
 
-/// Explains what was sent, who owns it, and which of its claims are to blame.
+/// Explains which token was sent, who owns it, and which of its claims the server may have
+/// rejected.
 fn token(cached: &CachedToken, rejected: &RejectedRequest<'_>, now: i64) -> Vec<String> {
     let claims = match &cached.claims {
         Ok(claims) => claims,

@@ -18,7 +18,7 @@ pub(crate) struct Netrc {
 }
 
 impl Netrc {
-    /// Parses a file. Unknown words are skipped: other programs own the file.
+    /// Parses a file. Unknown words are skipped: other programs may use them.
     pub(crate) fn parse(text: &str) -> Self {
         let mut netrc = Self::default();
         let mut words = Words { rest: text };

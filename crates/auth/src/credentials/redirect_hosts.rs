@@ -1,4 +1,4 @@
-//! Hosts that credentials may follow a redirect to.
+//! Hosts to which credentials may follow a redirect.
 
 use crate::error::{AuthError, Result};
 use crate::origin::Origin;
@@ -6,8 +6,8 @@ use crate::origin::Origin;
 /// A host, or all hosts of a domain: `pool1.site.org`, `pool1.site.org:8443`, `*.site.org`,
 /// `*.site.org:8443`.
 ///
-/// The star stands for one or more whole labels before the domain, not for the domain itself. A
-/// pattern without a port matches every port.
+/// The star means one or more whole labels before the domain, but not the domain itself. A pattern
+/// without a port matches every port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostPattern {
     /// Without the star and its dot.
@@ -21,8 +21,7 @@ impl HostPattern {
     ///
     /// # Errors
     ///
-    /// [`AuthError::Invalid`] for other forms, and for `*` alone: it would send credentials to
-    /// everybody.
+    /// [`AuthError::Invalid`] for other forms, and for `*` alone, which would match every host.
     pub fn parse(text: &str) -> Result<Self> {
         let invalid = || AuthError::Invalid {
             text: text.to_owned(),

@@ -1,4 +1,4 @@
-//! Choice of credentials, and when they are read again.
+//! Choice of credentials, and their renewal.
 
 use super::*;
 use crate::token::claims::tests::jwt;
@@ -32,7 +32,7 @@ fn reading(source: TokenSource) -> Credentials {
     Credentials::new(CredentialConfig { token: Some(source), uid: uid(), ..Default::default() })
 }
 
-/// As a request does it: asks, renews if it must, and asks again.
+/// Gets the `Authorization` field as a request does: refreshes if necessary, and gets it again.
 fn sent(credentials: &Credentials, url: &str, second: u64) -> Option<String> {
     let origin = origin(url);
     let mut answer = credentials.authorization(&origin, &origin, at(second));
@@ -83,7 +83,7 @@ fn credentials_stay_with_their_origin() {
     assert!(!sent(&config, "https://a.org/", "http://pool.b.org/"));
     assert!(sent(&config, "http://a.org/", "http://pool.b.org/"));
     assert!(!sent(&config, "https://a.org/", "http://a.org/"));
-    // What a document on this machine names is nobody's, but for what is configured.
+    // A local document names no origin of a credential: only configured hosts get one.
     let document = |at_url| {
         let credentials = Credentials::new(config.clone());
         let answer = credentials.authorization(&Origin::document(), &origin(at_url), at(0));
@@ -137,7 +137,7 @@ fn a_token_is_read_again_before_it_expires() {
     private(&path, second.expose());
     assert_eq!(sent(&credentials, "https://h/", 939), bearer(&first));
     assert_eq!(sent(&credentials, "https://h/", 940), bearer(&second));
-    // There is no newer token: the old one is sent until it expires, and after that too.
+    // There is no newer token: the old one is sent until it expires, and also after that.
     for second_of_time in [1_940, 1_941, 1_999, 2_100] {
         assert_eq!(sent(&credentials, "https://h/", second_of_time), bearer(&second));
     }
@@ -151,7 +151,7 @@ fn a_token_of_seconds_is_read_again_when_half_of_them_have_passed() {
     private(&path, tokens[0].expose());
     let credentials = reading(TokenSource::File(path.clone()));
     // Ten minutes of tokens that live for 30 s and are replaced 5 s before they expire: no expired
-    // one is sent.
+    // token is sent.
     for second in 0..570 {
         let newest = usize::try_from((second + 5) / 30).unwrap();
         if (second + 5) % 30 == 0 {
@@ -247,15 +247,15 @@ fn a_partition_belongs_to_a_person_not_to_a_token() {
     assert_eq!(me.len(), 64);
     assert_ne!(me, of_file("3", &jwt(r#"{"iss":"other","sub":"me"}"#)));
     assert_ne!(of_file("4", &Secret::new("opaque")), of_file("5", &Secret::new("other")));
-    // A token that was passed in may be forged.
+    // A token that is passed in may be forged.
     let handed_in = |token| reading(TokenSource::Value(token)).cache_partition(&host, &[], at(0));
     assert_ne!(handed_in(expiring("a", 1_000)), me);
     assert_ne!(handed_in(expiring("a", 1_000)), handed_in(expiring("b", 1_000)));
-    // A client that lacks its credential must not share a cache with those who need none.
+    // A client without its credential must not share a cache with clients that need none.
     let without =
         reading(TokenSource::File("/nonexistent/bt".into())).cache_partition(&host, &[], at(0));
     assert!(!without.is_empty() && without != me);
-    // A password must not be guessable from the name.
+    // The name must not allow guessing the password.
     let user = |password: &str| {
         let config = CredentialConfig { basic: Some(basic("me", password)), ..Default::default() };
         Credentials::new(config).cache_partition(&host, &[], at(0))

@@ -1,4 +1,4 @@
-//! Tables of who may do what, and properties of paths.
+//! Tables of permissions of users, and properties of paths.
 
 use super::*;
 use proptest::prelude::*;
@@ -67,7 +67,7 @@ fn scopes_cover_whole_components_of_normal_paths() {
         ("storage.read:/a%20b", "a%20b", false),
         ("storage.read:/a%2520b", "a%20b", true),
         ("storage.read:/%61b", "ab", true),
-        // Not in normal form: such a word allows nothing.
+        // Not in normal form: the word allows nothing.
         ("storage.read:/ab/..", "x", false),
         ("storage.read:/..", "x", false),
         ("storage.read:/ab/../cd", "cd", false),
@@ -76,7 +76,7 @@ fn scopes_cover_whole_components_of_normal_paths() {
         ("storage.read:/ab%2fcd", "ab/cd", false),
         ("storage.read:/ab%00", "ab", false),
         ("storage.read:/%ff", "\u{fffd}", false),
-        // Invalid words, and words of others.
+        // Invalid words, and words for other purposes.
         ("storage.read", "ab", false),
         ("storage.read:", "ab", false),
         ("storage.read:ab", "ab", false),
@@ -272,7 +272,7 @@ fn only_a_usable_token_has_an_owner_name() {
     }
 }
 
-/// Names that matter: short, alike, and hostile.
+/// Relevant names: short, similar, and hostile.
 fn name() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => "[ab]{1,2}",
@@ -289,7 +289,7 @@ fn path() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// Whatever is granted: the path is the folder or begins with it and a slash, in plain text.
+    /// Every allowed path is the granted folder, or begins with it and a slash, in plain text.
     #[test]
     fn what_is_allowed_is_below_what_was_granted(base in path(), granted in path(), asked in path()) {
         let Some(base) = PathPrefix::of(&base) else { return Ok(()) };

@@ -1,12 +1,11 @@
 //! The claims of a token (RFC 7519), unverified.
 //!
-//! Verifying the signature is the server's task: a client that believed a forged token would only
-//! be rejected by the server. So nothing here decides what is allowed. A client reads the claims to
-//! renew a token in time, to keep users apart in caches, and to tell the user which claim a server
-//! probably rejected.
+//! The server verifies the signature: if a client accepted a forged token, the server would reject
+//! it. So nothing here decides what is allowed. A client reads the claims to renew a token in time,
+//! to separate users in caches, and to tell the user which claim a server probably rejected.
 //!
-//! A token may also be a macaroon or an opaque string. Then nothing is known about it, which is not
-//! an error.
+//! A token may also be a macaroon or an opaque string. Its claims are then unknown, which is not an
+//! error.
 
 use crate::secret::Secret;
 use base64::Engine;
@@ -18,7 +17,7 @@ use zeroize::Zeroizing;
 /// Maximum length of a token. Servers rarely accept more than 16 KiB of header.
 pub(crate) const MAX_TOKEN: usize = 64 << 10;
 
-/// The claims of a JWT that matter for storage (WLCG profile 1.2, SciTokens 2.0).
+/// The claims of a JWT that are relevant for storage (WLCG profile 1.2, SciTokens 2.0).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Claims {
@@ -26,15 +25,15 @@ pub struct Claims {
     pub issuer: Option<String>,
     /// `sub`: the subject, usually the user.
     pub subject: Option<String>,
-    /// `aud`: the servers that the token is meant for; empty if it has no such claim.
+    /// `aud`: the servers that may accept the token; empty if it has no such claim.
     pub audience: Vec<String>,
     /// `scope`: the words of the scope. `None` if the token has no such claim.
     pub scope: Option<Vec<String>>,
-    /// `exp`: the second since 1970 from which the token is invalid.
+    /// `exp`: time from which the token is invalid, in seconds since 1970.
     pub expires: Option<i64>,
-    /// `nbf`: the second since 1970 before which the token is invalid.
+    /// `nbf`: time before which the token is invalid, in seconds since 1970.
     pub not_before: Option<i64>,
-    /// `iat`: the second since 1970 when the token was issued.
+    /// `iat`: time at which the token was issued, in seconds since 1970.
     pub issued: Option<i64>,
     /// `wlcg.groups`: the groups that the holder belongs to; empty if the token has no such claim.
     pub groups: Vec<String>,
@@ -50,17 +49,17 @@ pub enum MalformedJwt {
     /// The token is encrypted for the server (JWE).
     #[error("it is encrypted for the server (JWE), so its claims cannot be read")]
     Encrypted,
-    /// Three parts with dots, but a part is not base64url of a JSON object.
+    /// The token has three parts, but one of them is not base64url of a JSON object.
     #[error(
         "it looks like a JWT but cannot be decoded: it may have been cut or altered when copied"
     )]
     Damaged,
-    /// More than 64 KiB.
+    /// The token has more than 64 KiB.
     #[error("it is longer than 65536 bytes, the maximum for a token")]
     TooLong,
 }
 
-/// The claims as they are in the JSON.
+/// The claims as in the JSON.
 #[derive(Deserialize)]
 struct Wire {
     iss: Option<Value>,
@@ -99,18 +98,18 @@ pub(crate) fn json(part: &str) -> Result<Zeroizing<Vec<u8>>, MalformedJwt> {
 }
 
 impl Claims {
-    /// Reads the claims of a token. A claim of an unexpected type counts as absent.
+    /// Reads the claims of a token. Ignores a claim of an unexpected type.
     ///
     /// # Errors
     ///
-    /// [`MalformedJwt`] for other kinds of tokens, and for damaged ones.
+    /// [`MalformedJwt`] for other kinds of tokens, and for corrupt ones.
     pub fn decode(token: &Secret) -> Result<Self, MalformedJwt> {
         let [_header, payload, _signature] = parts(token.expose())?;
         Ok(Self::read(&json(payload)?)?.0)
     }
 
-    /// Reads the claims of a payload. Returns also the name of a claim that counts as absent
-    /// because of its type.
+    /// Reads the claims of a payload. Also returns the name of a claim that was ignored because of
+    /// its type.
     pub(crate) fn read(json: &[u8]) -> Result<(Self, Option<&'static str>), MalformedJwt> {
         let wire: Wire = serde_json::from_slice(json).map_err(|_| MalformedJwt::Damaged)?;
         let mut reading = Reading { odd: None };
@@ -132,7 +131,7 @@ impl Claims {
     }
 }
 
-/// Reads claims, and records which one has an unexpected type.
+/// Reads claims, and records a claim with an unexpected type.
 struct Reading {
     odd: Option<&'static str>,
 }
@@ -159,7 +158,7 @@ fn text_of(value: Value) -> Option<String> {
     }
 }
 
-/// A claim that is one text, split by `divide`, or a list of texts.
+/// Reads a claim that is one text, split by `divide`, or a list of texts.
 fn words(value: Value, divide: impl Fn(String) -> Vec<String>) -> Option<Vec<String>> {
     match value {
         Value::String(text) => Some(divide(text)),
@@ -168,7 +167,7 @@ fn words(value: Value, divide: impl Fn(String) -> Vec<String>) -> Option<Vec<Str
     }
 }
 
-/// A NumericDate (RFC 7519 section 2), which may have a fraction. Absurd times count as absent.
+/// Reads a NumericDate (RFC 7519 section 2), which may have a fraction. Ignores times out of range.
 fn seconds(value: &Value) -> Option<i64> {
     let whole = value.as_i64().or_else(|| {
         let number = value.as_f64()?;

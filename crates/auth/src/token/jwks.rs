@@ -2,9 +2,9 @@
 //!
 //! The profiles of WLCG and SciTokens sign with RS256 and ES256 (RFC 7518 section 3.1), so RSA keys
 //! of 2,048 to 8,192 bits and keys of the curve P-256 are kept. All others are skipped, because a
-//! set may hold keys for other purposes. The algorithm belongs to the key and never comes from the
-//! token: a token that says `none`, or `HS256` with the public key as the secret, finds no matching
-//! key.
+//! set may contain keys for other purposes. The algorithm belongs to the key and never comes from
+//! the token: for a token with the algorithm `none`, or `HS256` with the public key as the secret,
+//! there is no matching key.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -16,9 +16,9 @@ use serde_json::Value;
 
 /// Maximum size of a key set document.
 pub(crate) const MAX_SET_BYTES: usize = 256 << 10;
-/// Maximum number of keys kept of a set. Issuers have two or three.
+/// Maximum number of keys that are kept of a set. Issuers have two or three.
 const MAX_KEYS: usize = 64;
-/// Maximum number of keys tried for one token.
+/// Maximum number of keys that are tried for one token.
 const MAX_TRIED: usize = 4;
 /// Maximum size of an RSA number: 8,192 bits.
 const MAX_NUMBER: usize = 1_024;
@@ -35,7 +35,7 @@ pub(crate) enum Algorithm {
 }
 
 impl Algorithm {
-    /// Looks up the name used in a token; `None` for unsupported algorithms.
+    /// The algorithm of this name in a token; `None` if it is unsupported.
     pub(crate) fn named(name: &str) -> Option<Self> {
         match name {
             "RS256" => Some(Self::Rs256),
@@ -74,11 +74,11 @@ enum Material {
     P256(Vec<u8>),
 }
 
-/// Reason why a document yields no keys.
+/// Reason why a document contains no usable keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JwksError {
-    /// More than 256 KiB.
+    /// The document has more than 256 KiB.
     #[error("the key set is larger than 262144 bytes")]
     TooLong,
     /// The document is not a JSON object with a list `keys`.
@@ -128,7 +128,7 @@ impl Jwks {
         self.fitting(id, algorithm).next().is_some()
     }
 
-    /// Returns true if `signature` of `message` was made with one of the matching keys.
+    /// Returns true if one of the matching keys made `signature` of `message`.
     pub(crate) fn verify(
         &self,
         id: Option<&str>,
@@ -140,7 +140,8 @@ impl Jwks {
         keys.any(|key| key.material.verify(message, signature))
     }
 
-    /// Matches keys by id; where the token or the key has none, all keys of the algorithm match.
+    /// The keys that match an id. If the token or the key has no id, all keys of the algorithm
+    /// match.
     fn fitting(&self, id: Option<&str>, algorithm: Algorithm) -> impl Iterator<Item = &Key> {
         self.keys.iter().filter(move |key| {
             key.material.algorithm() == algorithm
@@ -153,7 +154,7 @@ impl Jwks {
 }
 
 impl Key {
-    /// Builds a key, if it is usable.
+    /// Decodes a key; returns `None` if it is not usable.
     fn of(value: Value) -> Option<Self> {
         let wire: WireKey = serde_json::from_value(value).ok()?;
         if wire.purpose.is_some_and(|purpose| purpose != "sig") {
@@ -199,7 +200,7 @@ impl Material {
     }
 }
 
-/// An integer without leading zeros, as the verifier needs it.
+/// Decodes an integer without leading zeros, as the verifier requires.
 fn number(text: &str) -> Option<Vec<u8>> {
     if text.len() > 2 * MAX_NUMBER {
         return None;

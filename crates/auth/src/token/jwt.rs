@@ -1,13 +1,12 @@
-//! A token as a server sees it: parsed, then verified with the keys of its issuer.
+//! A token on a server: parsed, then verified with the keys of its issuer.
 //!
-//! Before the signature has been verified, only the fields needed to find the key are used:
-//! algorithm, key id, issuer. Keys in the header (`jwk`, `jku`, `x5c`, `x5u`) are ignored, because
-//! they come from whoever made the token. A token with a claim that is known here but has a wrong
-//! type, such as an `nbf` that is not a number, is rejected; it does not pass as one without that
-//! claim.
+//! Before the signature has been verified, only the fields that select the key are used: algorithm,
+//! key id, issuer. Keys in the header (`jwk`, `jku`, `x5c`, `x5u`) are ignored, because they come
+//! from the author of the token. A token is rejected if a claim that this crate knows has a wrong
+//! type, such as an `nbf` that is not a number; it is not accepted as a token without that claim.
 //!
-//! Times, audience and scope are judged later ([`crate::Policy`]), against the clock of each
-//! request. So a signature may be verified once and the result kept.
+//! Times, audience and scope are checked later ([`crate::Policy`]), against the clock at each
+//! request. So a signature may be verified once and the result cached.
 
 use crate::token::claims::{Claims, MalformedJwt, json, parts};
 use crate::token::jwks::{Algorithm, Jwks};
@@ -28,15 +27,14 @@ pub struct UnverifiedJwt<'a> {
     claims: Claims,
 }
 
-/// A token with a verified signature: its issuer vouches for its claims.
+/// A token with a verified signature: its claims are those of its issuer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifiedJwt {
     issuer: String,
     claims: Claims,
 }
 
-/// Reason why a token is rejected. None of the messages reveals anything that the sender does not
-/// know.
+/// Reason why a token is rejected. The messages reveal nothing that the sender does not know.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JwtError {
@@ -56,7 +54,7 @@ pub enum JwtError {
     /// The issuer's key set has no key with this id and algorithm.
     #[error("its issuer has no such key")]
     UnknownKey,
-    /// The signature is wrong.
+    /// The signature is invalid.
     #[error("its signature is invalid")]
     Signature,
 }
@@ -98,7 +96,7 @@ impl<'a> UnverifiedJwt<'a> {
         &self.issuer
     }
 
-    /// Returns true if `keys` has a key that the token may be signed with.
+    /// Returns true if `keys` contains a key that may have signed the token.
     #[must_use]
     pub fn has_key_in(&self, keys: &Jwks) -> bool {
         keys.has(self.key_id.as_deref(), self.algorithm)
@@ -136,7 +134,7 @@ impl VerifiedJwt {
         &self.claims
     }
 
-    /// A token that counts as verified, for tests of later steps.
+    /// Creates a token that is treated as verified, for tests of later steps.
     #[cfg(test)]
     pub(crate) fn believed(issuer: &str, claims: Claims) -> Self {
         Self { issuer: issuer.to_owned(), claims }

@@ -1,7 +1,7 @@
 //! Meaning of a scope: the rules of WLCG and SciTokens.
 //!
-//! A scope is a list of words. A word is an ability and, after a colon, the path below which it
-//! holds:
+//! A scope is a list of words. A word is an ability and, after a colon, the path to which it
+//! applies:
 //!
 //! | word | allows |
 //! |---|---|
@@ -12,12 +12,12 @@
 //! | `read:/p`, `write:/p` | SciTokens: read, list; create, modify. Without a path: everything |
 //!
 //! A path covers itself and everything below it, by whole components: `/a` covers `/a` and `/a/b`,
-//! not `/ab`. A `storage.*` word without a path is invalid (WLCG profile; servers that took it for
-//! `/` had to be corrected).
+//! not `/ab`. A `storage.*` word without a path is invalid (WLCG profile; servers that interpreted
+//! it as `/` had to be corrected).
 //!
-//! Paths are relative to a folder that the *server* has configured for the issuer. A client cannot
-//! know it: with the base `/atlas`, `storage.read:/data` covers the URL path `/atlas/data/x`. So a
-//! client has a third verdict between yes and no, [`Permission::GrantedBelow`].
+//! Paths are relative to a folder that the *server* has configured for the issuer. A client does
+//! not know it: with the base `/atlas`, `storage.read:/data` covers the URL path `/atlas/data/x`.
+//! So a client has a third result besides granted and not granted: [`Permission::GrantedBelow`].
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
@@ -39,7 +39,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// The word for messages.
+    /// The verb for messages.
     pub(crate) fn verb(self) -> &'static str {
         match self {
             Self::Read => "reading",
@@ -49,7 +49,7 @@ impl Action {
         }
     }
 
-    /// The ability that a token needs.
+    /// The ability that the action requires.
     pub(crate) fn wanted(self) -> &'static str {
         match self {
             Self::Read | Self::List => "storage.read",
@@ -66,7 +66,7 @@ impl Action {
     }
 }
 
-/// Verdict on an action by a scope, as far as a client can know.
+/// Result of a check of an action against a scope, as far as a client can know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Permission {
@@ -74,10 +74,10 @@ pub enum Permission {
     Granted,
     /// A word covers the path if the server's base for this issuer is `base`.
     GrantedBelow {
-        /// The front of the URL's path that the scope lacks.
+        /// The leading part of the URL's path that the scope lacks.
         base: String,
     },
-    /// There are words for this action, but for other paths.
+    /// There are words for this action, but with other paths.
     OtherPaths {
         /// Those paths.
         paths: Vec<String>,
@@ -87,7 +87,7 @@ pub enum Permission {
 }
 
 impl Permission {
-    /// Judges `action` on the path of a URL (percent-encoded or not) by the words of a scope.
+    /// Checks `action` on the path of a URL (percent-encoded or not) against the words of a scope.
     #[must_use]
     pub fn of<S: AsRef<str>>(scope: &[S], action: Action, path: &str) -> Self {
         let wanted = components(path);
@@ -122,7 +122,7 @@ pub(crate) fn without_path<S: AsRef<str>>(scope: &[S]) -> impl Iterator<Item = &
     })
 }
 
-/// Returns the path below which `word` allows `action`, if it does.
+/// Returns the path to which `word` applies if it allows `action`; otherwise `None`.
 pub(crate) fn granted_path(word: &str, action: Action) -> Option<&str> {
     let (ability, path) = match word.split_once(':') {
         Some((ability, path)) => (ability, Some(path)),
@@ -142,8 +142,8 @@ pub(crate) fn granted_path(word: &str, action: Action) -> Option<&str> {
     able.then_some(path)
 }
 
-/// Splits a path into decoded components; drops empty ones and `.`, resolves `..`, never above the
-/// root.
+/// Splits a path into decoded components. Drops empty ones and `.`; resolves `..`, which never
+/// leads above the root.
 fn components(path: &str) -> Vec<String> {
     let mut components: Vec<String> = Vec::new();
     for component in path.split('/') {
@@ -180,7 +180,7 @@ mod tests {
             ("write:/", vec![Create, Modify]),
             ("storage.read:/ storage.modify:/", all.to_vec()),
             ("openid profile compute.read storage.poll:/ wlcg.groups", vec![]),
-            // Without a path they are invalid.
+            // Invalid without a path.
             ("storage.read storage.modify storage.stage: storage.create:x", vec![]),
             ("read:x", vec![]),
             ("STORAGE.READ:/", vec![]),

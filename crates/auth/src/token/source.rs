@@ -1,13 +1,13 @@
-//! Sources of a token, and how it is fetched from them.
+//! Sources of a token, and how it is read from them.
 //!
 //! The order of discovery is that of the WLCG document (zenodo.3937438): `BEARER_TOKEN`, the file
-//! named by `BEARER_TOKEN_FILE`, `$XDG_RUNTIME_DIR/bt_u<uid>`, `/tmp/bt_u<uid>`. A source that a
-//! person or a variable named must work, or the error says why not. The two default paths are
-//! guesses, and everybody can write to `/tmp`: a problem there is recorded for the explanation of a
-//! rejected request, and the search goes on.
+//! named by `BEARER_TOKEN_FILE`, `$XDG_RUNTIME_DIR/bt_u<uid>`, `/tmp/bt_u<uid>`. A source that the
+//! user or a variable named has to work; otherwise the error states the reason. The two default
+//! paths are guesses, and every user can write to `/tmp`: a problem there is recorded for the
+//! explanation of a rejected request, and the search continues.
 //!
-//! The command runs in a shell and in its own process group, so that after the time limit all of it
-//! is killed. Its standard error goes to the user and is not read here.
+//! The command runs in a shell and in its own process group, so that the complete group is killed
+//! after the time limit. Its standard error goes to the user and is not read here.
 
 use crate::environment::Environment;
 use crate::error::{AuthError, Result};
@@ -38,7 +38,7 @@ pub enum TokenSource {
         /// Time limit, after which the command and all its children are killed.
         limit: Duration,
     },
-    /// The places of the WLCG document.
+    /// The sources of the WLCG document, in its order.
     Discovery {
         /// `BEARER_TOKEN`.
         value: Option<Secret>,
@@ -57,13 +57,13 @@ pub(crate) struct DiscoveredToken {
 }
 
 impl TokenSource {
-    /// A command with a time limit of 30 seconds.
+    /// Creates a command with a time limit of 30 seconds.
     #[must_use]
     pub fn command(line: impl Into<String>) -> Self {
         Self::Command { line: line.into(), limit: Duration::from_secs(30) }
     }
 
-    /// The places of the WLCG document, in this environment.
+    /// The sources of the WLCG document, in this environment.
     #[must_use]
     pub fn discovery(environment: &Environment) -> Self {
         let name = format!("bt_u{}", environment.uid());
@@ -75,23 +75,23 @@ impl TokenSource {
         }
     }
 
-    /// Returns true if a token was requested explicitly, rather than searched for in default
-    /// places.
+    /// Returns true if a token was given or named explicitly, and is not searched for in default
+    /// paths.
     pub(crate) fn is_explicit(&self) -> bool {
         !matches!(self, Self::Discovery { value: None, named: None, .. })
     }
 
-    /// Returns true if fetching starts a process.
+    /// Returns true if reading the source starts a process.
     pub(crate) fn is_command(&self) -> bool {
         matches!(self, Self::Command { .. })
     }
 
-    /// Returns true if the token was passed in, so that reading again cannot find another one.
+    /// Returns true if the token was passed in, so that reading again cannot return another one.
     pub(crate) fn is_fixed(&self) -> bool {
         matches!(self, Self::Value(_) | Self::Discovery { value: Some(_), .. })
     }
 
-    /// The names of all places for the user, in order.
+    /// The names of all searched sources for the user, in order.
     pub(crate) fn places(&self) -> Vec<String> {
         match self {
             Self::Value(_) => vec!["the configuration".to_owned()],
@@ -106,7 +106,7 @@ impl TokenSource {
         }
     }
 
-    /// Fetches the token. `problems` collects the errors of default places.
+    /// Reads the token. Adds errors of default paths to `problems`.
     pub(crate) fn fetch(
         &self,
         uid: u32,
@@ -149,8 +149,8 @@ fn from_file(path: &Path, uid: u32, link: bool) -> Result<DiscoveredToken> {
     checked(text, place)
 }
 
-/// Checks that `text` without surrounding blanks can be sent in a header field (`b64token`, RFC
-/// 6750 section 2.1).
+/// Checks that `text`, without surrounding blanks, is a valid token in a header field (`b64token`,
+/// RFC 6750 section 2.1).
 fn checked(text: &str, place: String) -> Result<DiscoveredToken> {
     let text = text.trim();
     if text.is_empty() {
@@ -167,7 +167,7 @@ fn checked(text: &str, place: String) -> Result<DiscoveredToken> {
     Ok(DiscoveredToken { token: Secret::new(text), place })
 }
 
-/// Returns the output of a command that ended successfully within the limit.
+/// Runs a command; returns its output if it ended successfully within the limit.
 fn run(line: &str, limit: Duration) -> Result<Zeroizing<String>> {
     let failed = |why: &str| AuthError::Command { why: why.to_owned(), source: None };
     let system =
@@ -187,13 +187,13 @@ fn run(line: &str, limit: Duration) -> Result<Zeroizing<String>> {
         let mut text = Zeroizing::new(Vec::with_capacity(MAX_TOKEN + 1));
         let most = u64::try_from(MAX_TOKEN).unwrap_or(u64::MAX) + 1;
         let read = output.map(|pipe| pipe.take(most).read_to_end(&mut text)).transpose();
-        // Waits without reaping the process: its id, and that of its group, stays taken until
+        // Waits without reaping the process: its id, and the id of its group, is not reused until
         // `wait` below.
         let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         if text.len() <= MAX_TOKEN && rustix::process::waitid(WaitId::Pid(group), ended).is_err() {
             text.clear();
         }
-        // A closed channel means that the limit has passed.
+        // A closed channel means that the time limit is over.
         drop(sender.send(read.map(|_| text)));
     });
     if let Err(error) = reader {
@@ -229,7 +229,7 @@ fn run(line: &str, limit: Duration) -> Result<Zeroizing<String>> {
 
 /// Kills a command with all its children, and reaps it.
 fn end(child: &mut Child, group: Pid) {
-    // It may have exited by itself in the meantime.
+    // The process may have exited in the meantime.
     let _gone = rustix::process::kill_process_group(group, Signal::KILL);
     let _status = child.wait();
 }
@@ -341,7 +341,7 @@ mod tests {
         let fifo = rustix::fs::FileType::Fifo;
         let mode = rustix::fs::Mode::RWXU;
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, fifo, mode, 0).unwrap();
-        // The process that the shell leaves behind holds both pipes open until it is killed.
+        // The process that the shell leaves running holds both pipes open until it is killed.
         let line = format!("exec 3>{}; tail -f /dev/null & echo abc", pipe.display());
         let (sender, ended) = mpsc::channel();
         std::thread::spawn(move || {

@@ -2,12 +2,12 @@
 //!
 //! A proxy is a short-lived certificate signed by a person's certificate. Its file contains, in
 //! this order, the proxy, its key, and the chain up to the person's certificate; the whole chain is
-//! sent. The files are read each time a TLS configuration is made, so that a proxy renewed during a
-//! job is found.
+//! sent. The files are read for each new TLS configuration, so that a proxy renewed during a job is
+//! used.
 //!
-//! A file that a person or a variable named must work. The default path of a proxy is only a guess:
-//! a forgotten, expired proxy there must not keep anybody from reading a public file. So it counts
-//! as absent, and is mentioned when a server rejects a request.
+//! A file that the user or a variable named has to work. The default path of a proxy is only a
+//! guess: a forgotten, expired proxy there must not prevent access to a public file. So it is
+//! treated as absent, and mentioned when a server rejects a request.
 
 use crate::environment::Environment;
 use crate::error::{AuthError, Result};
@@ -19,23 +19,24 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::{Path, PathBuf};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// Maximum size of a file with certificates; a bundle of all public authorities is a quarter of it.
+/// Maximum size of a file with certificates; a bundle of all public authorities has a quarter of
+/// it.
 pub(crate) const MAX_PEM: usize = 1 << 20;
 
 /// Files of a client certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CertificateSource {
-    /// Two PEM files. They may be one and the same.
+    /// Two PEM files, which may be the same file.
     Files {
-        /// The certificate, followed by its intermediates if the server needs them.
+        /// The certificate, followed by its intermediate ones if the server needs them.
         certificate: PathBuf,
         /// Its key, unencrypted.
         key: PathBuf,
     },
     /// A proxy that was named explicitly: chain and key in one PEM file.
     Proxy(PathBuf),
-    /// The files that a variable of the environment names.
+    /// The files that an environment variable names.
     Variable {
         /// Its name.
         name: &'static str,
@@ -47,7 +48,8 @@ pub enum CertificateSource {
 }
 
 impl CertificateSource {
-    /// `X509_USER_PROXY`, else `X509_USER_CERT` with `X509_USER_KEY`, else `/tmp/x509up_u<uid>`.
+    /// `X509_USER_PROXY`, otherwise `X509_USER_CERT` with `X509_USER_KEY`, otherwise
+    /// `/tmp/x509up_u<uid>`.
     #[must_use]
     pub fn discovery(environment: &Environment) -> Self {
         let named = |name, source| Self::Variable { name, source: Box::new(source) };
@@ -61,7 +63,7 @@ impl CertificateSource {
         Self::DefaultProxy(format!("/tmp/x509up_u{}", environment.uid()).into())
     }
 
-    /// The path to show to the user.
+    /// The path for messages.
     pub(crate) fn place(&self) -> &Path {
         match self {
             Self::Files { certificate: path, .. }
@@ -79,7 +81,7 @@ impl CertificateSource {
         }
     }
 
-    /// Reads chain and key. `now` is in seconds since 1970. Problems of the default path go to
+    /// Reads chain and key. `now` is in seconds since 1970. Adds problems of the default path to
     /// `problems`.
     pub(crate) fn load(
         &self,
@@ -139,11 +141,11 @@ impl CertificateSource {
     }
 }
 
-/// A certificate chain and its key, as TLS needs them.
+/// A certificate chain and its key, in the form that TLS requires.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ClientCertificate {
-    /// The certificate, followed by those that lead to its authority.
+    /// The certificate, followed by the certificates up to its authority.
     pub chain: Vec<CertificateDer<'static>>,
     /// Its key.
     pub key: PrivateKeyDer<'static>,
@@ -157,7 +159,7 @@ impl ClientCertificate {
         &self.summary.subject
     }
 
-    /// The second since 1970 after which the chain is invalid.
+    /// End of the validity of the chain, in seconds since 1970.
     #[must_use]
     pub fn not_after(&self) -> i64 {
         self.summary.not_after
@@ -211,7 +213,7 @@ impl Summary {
     }
 }
 
-/// Recognises a proxy by its extension or, for those from before the RFC, by its last common name.
+/// Recognises a proxy by its extension or, before RFC 3820, by its last common name.
 fn is_proxy(certificate: &X509Certificate<'_>) -> bool {
     let name = certificate.subject().iter_common_name().last().and_then(|name| name.as_str().ok());
     is_marked(certificate) || matches!(name, Some("proxy" | "limited proxy"))
@@ -229,7 +231,7 @@ pub(crate) fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer
 }
 
 /// Reads the key of a server that runs as the user `uid`. The file may belong to another user, and
-/// then be readable for a group.
+/// be readable for a group then.
 ///
 /// # Errors
 ///

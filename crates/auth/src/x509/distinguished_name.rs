@@ -1,10 +1,10 @@
 //! Distinguished names, compared as structures: a sequence of relative names, each a set of types
 //! and values.
 //!
-//! The text of a name is that of RFC 4514, in the order of the certificate (`C=CH, O=Grid,
-//! CN=Alice`, which RFC 4514 writes backwards). Parts are separated by `,` and the members of a set
-//! by `+`; a value has a backslash before these characters. So the organization `Grid, CN=Alice` is
-//! written `O=Grid\, CN=Alice`, and is not equal to `O=Grid, CN=Alice`.
+//! The text of a name has the form of RFC 4514, but in the order of the certificate (`C=CH, O=Grid,
+//! CN=Alice`, which RFC 4514 writes in reverse). Parts are separated by `,` and the members of a
+//! set by `+`; a backslash escapes these characters in a value. So the organization `Grid,
+//! CN=Alice` is written `O=Grid\, CN=Alice`, and is not equal to `O=Grid, CN=Alice`.
 
 use crate::error::{AuthError, Result};
 use std::fmt::{self, Write};
@@ -13,7 +13,7 @@ use x509_parser::der_parser::asn1_rs::ToDer;
 use x509_parser::objects::oid_registry;
 use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
-/// The types with a short name: those of RFC 4514, and the address that many grids have.
+/// The types with a short name: those of RFC 4514, and the e-mail address that many grids use.
 const SHORT_NAMES: [(&str, &str); 10] = [
     ("CN", "2.5.4.3"),
     ("L", "2.5.4.7"),
@@ -26,10 +26,10 @@ const SHORT_NAMES: [(&str, &str); 10] = [
     ("UID", "0.9.2342.19200300.100.1.1"),
     ("Email", "1.2.840.113549.1.9.1"),
 ];
-/// The characters that have a backslash in a value.
+/// The characters that a backslash escapes in a value.
 const SPECIAL: [char; 8] = ['"', '+', ',', ';', '<', '=', '>', '\\'];
 
-/// The distinguished name of the holder of a certificate; see the module above.
+/// The distinguished name of a certificate holder; see the module above.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DistinguishedName(Vec<Vec<Attribute>>);
 
@@ -39,7 +39,7 @@ type Attribute = (String, AttributeValue);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum AttributeValue {
     Text(String),
-    /// A value that is no text in ASCII or UTF-8, as DER.
+    /// A value that is not text in ASCII or UTF-8, as DER.
     Der(Vec<u8>),
 }
 
@@ -91,7 +91,7 @@ fn short_name(kind: &str) -> Option<&'static str> {
     SHORT_NAMES.iter().find(|(_, other)| *other == kind).map(|(name, _)| *name)
 }
 
-/// The identifier of a type that is given as such, or by its short or long name.
+/// The identifier of a type, from its digits or its short or long name.
 fn identifier(kind: &str) -> Option<String> {
     if kind.starts_with(|c: char| c.is_ascii_digit()) {
         let is_number = |arc: &str| !arc.is_empty() && arc.bytes().all(|b| b.is_ascii_digit());
@@ -121,7 +121,7 @@ impl fmt::Display for AttributeValue {
             match c {
                 '#' if n == 0 => f.write_str("\\#")?,
                 ' ' if n == 0 || n == last => f.write_str("\\ ")?,
-                // A "=" needs none, and names are easier to read without.
+                // A "=" needs no escape, and names are easier to read without it.
                 _ if SPECIAL.contains(&c) && c != '=' => write!(f, "\\{c}")?,
                 _ if c.is_control() => {
                     c.encode_utf8(&mut [0; 4])
@@ -183,7 +183,7 @@ fn parse(text: &str) -> Option<Vec<Vec<Attribute>>> {
     }
 }
 
-/// Parses a value up to the separator behind it; returns it and the rest.
+/// Parses a value up to the next separator; returns it and the rest.
 fn parse_value(text: &str) -> Option<(AttributeValue, &str)> {
     if let Some(hex) = text.strip_prefix('#') {
         let end = hex.find([',', '+']).unwrap_or(hex.len());
@@ -191,7 +191,7 @@ fn parse_value(text: &str) -> Option<(AttributeValue, &str)> {
         return Some((AttributeValue::Der(from_hex(hex.trim_end_matches(' '))?), rest));
     }
     let mut value = Vec::new();
-    // The length without blanks at the end.
+    // The length without trailing blanks.
     let mut length = 0;
     let mut rest = text;
     while let Some(c) = rest.chars().next() {

@@ -1,18 +1,18 @@
-//! Verification of proxy certificates (RFC 3820) by a server: finds the person behind a chain.
+//! Verification of proxy certificates (RFC 3820) by a server: finds the person of a chain.
 //!
 //! A proxy is signed by a person's certificate or by another proxy. Neither is an authority, so the
 //! usual verification rejects it. This module verifies the proxies at the front of a chain, link by
-//! link, up to the person's (end-entity) certificate; TLS verifies that one and those after it as
-//! usual. Rules for each link:
+//! link, up to the person's (end-entity) certificate; TLS verifies that certificate and the
+//! following ones as usual. Rules for each link:
 //!
-//! - its issuer is the next certificate, by name and by signature, and that one may sign;
-//! - its subject is that of the next certificate plus one common name;
+//! - its issuer is the next certificate, by name and by signature, and that certificate may sign;
+//! - its subject is the subject of the next certificate plus one common name;
 //! - a critical extension marks it as a proxy, with a policy that inherits all rights (or all but
 //!   some, as the limited proxies of grids do), and allows as many proxies below it as there are;
 //! - it is valid now, is not an authority, and has no other unknown critical extension.
 //!
-//! Proxies from before the RFC, marked only by the common name `proxy`, are rejected: nothing in
-//! them tells what they are.
+//! Proxies from before the RFC, marked only by the common name `proxy`, are rejected: no extension
+//! identifies them.
 
 use crate::x509::distinguished_name::DistinguishedName;
 use rustls_pki_types::CertificateDer;
@@ -40,8 +40,7 @@ fn bad<T>(what: &'static str) -> Result<T, ProxyChainError> {
 }
 
 /// Verifies the proxies at the front of a chain. Returns the index of the person's certificate: 0
-/// if there are no proxies. That certificate itself is not verified here. `now` is in seconds since
-/// 1970.
+/// if there are no proxies. It does not verify that certificate. `now` is in seconds since 1970.
 ///
 /// # Errors
 ///
@@ -77,7 +76,7 @@ pub fn subject_of(chain: &[CertificateDer<'_>]) -> Option<DistinguishedName> {
     Some(DistinguishedName::of(person.subject()))
 }
 
-/// The second since 1970 after which a certificate is invalid; `None` if it cannot be parsed.
+/// End of the validity of a certificate, in seconds since 1970; `None` if it cannot be parsed.
 #[must_use]
 pub fn not_after_of(certificate: &CertificateDer<'_>) -> Option<i64> {
     parsed(certificate).ok().map(|certificate| certificate.validity().not_after.timestamp())

@@ -1,7 +1,8 @@
-//! Certificate revocation lists (CRLs) beside the authorities of grids.
+//! Certificate revocation lists (CRLs) of the authorities of grids.
 //!
-//! A folder of authorities has them in files that are named by a hash, `5168735f.r0`, in PEM or
-//! DER; `fetch-crl` renews them. A bundle of authorities may have them between its certificates.
+//! A folder of authorities contains them in files that are named by a hash, `5168735f.r0`, in PEM
+//! or DER; `fetch-crl` renews them. A bundle of authorities may contain them between its
+//! certificates.
 
 use crate::error::{AuthError, Result};
 use crate::private_file::{self, FileAccess, FileModeCheck};
@@ -10,11 +11,11 @@ use rustls_pki_types::CertificateRevocationListDer;
 use rustls_pki_types::pem::PemObject;
 use std::path::{Path, PathBuf};
 
-/// Maximum size of a list; large authorities have revoked some hundred thousand certificates.
+/// Maximum size of a list; large authorities have revoked several hundred thousand certificates.
 const MAX_BYTES: usize = 64 << 20;
 
-/// Reads the lists in a folder or bundle of authorities, with their files. Files that cannot be
-/// used are returned, too.
+/// Reads the lists in a folder or bundle of authorities, with their paths. Also returns the errors
+/// of files that cannot be used.
 ///
 /// # Errors
 ///

@@ -1,6 +1,6 @@
 //! Signing policies of certificate authorities: the names for which an authority may sign.
 //!
-//! Grids have a file `*.signing_policy` beside each authority, in the format of Globus (EACL):
+//! Grids have a file `*.signing_policy` for each authority, in the format of Globus (EACL):
 //!
 //! ```text
 //! access_id_CA   X509    '/C=CH/O=Grid/CN=Authority'
@@ -8,12 +8,13 @@
 //! cond_subjects  globus  '"/C=CH/O=Grid/*" "/C=CH/O=Hosts/*"'
 //! ```
 //!
-//! A certificate is checked against the policy of its issuer; if that has none, against the policy
-//! of the next authority above it that has one, so that an authority cannot escape its policy with
-//! an intermediate one. Authorities without a policy may sign any name.
+//! A certificate is checked against the policy of its issuer. If that has none, the policy of the
+//! next authority above it applies, so that an authority cannot bypass its policy with an
+//! intermediate one. Authorities without a policy may sign any name.
 //!
-//! The format has names in one line, in which a `/` within a value looks like one between values.
-//! That is no way around a policy: rights are given to names as structures ([`DistinguishedName`]).
+//! The format has names in one line, in which a `/` within a value looks like a separator. A policy
+//! cannot be bypassed that way, because rights are granted to structured names
+//! ([`DistinguishedName`]).
 
 use crate::error::{AuthError, Result};
 use crate::private_file::{self, FileAccess, FileModeCheck};
@@ -40,7 +41,8 @@ pub struct SigningPolicyError {
 }
 
 impl SigningPolicies {
-    /// Reads the policies in a folder of authorities. Files that cannot be used are returned, too.
+    /// Reads the policies in a folder of authorities. Also returns the errors of files that cannot
+    /// be used.
     ///
     /// # Errors
     ///
@@ -65,7 +67,7 @@ impl SigningPolicies {
         Ok((policies, unusable))
     }
 
-    /// Adds the entries of a file; none if there are none, or one is incomplete.
+    /// Adds the entries of a file; returns `None` if it has none, or one is incomplete.
     fn add(&mut self, text: &str) -> Option<()> {
         let mut authority = None;
         let mut may_sign = false;
@@ -77,7 +79,7 @@ impl SigningPolicies {
             match word.to_ascii_lowercase().as_str() {
                 "access_id_ca" => {
                     let name = comparable(unquoted(value));
-                    // An authority that no entry allows anything may sign nothing.
+                    // An authority without any granted right may sign nothing.
                     self.0.entry(name.clone()).or_default();
                     (authority, may_sign) = (Some(name), false);
                 }
@@ -92,8 +94,8 @@ impl SigningPolicies {
         authority.map(drop)
     }
 
-    /// Checks a chain that was verified: the certificate of the end entity, then in any order those
-    /// that may be authorities above it.
+    /// Checks a verified chain: the certificate of the end entity, then, in any order, the
+    /// certificates of possible authorities above it.
     ///
     /// # Errors
     ///
@@ -110,15 +112,16 @@ impl SigningPolicies {
         names.iter().try_for_each(|(subject, issuer)| self.check_name(&names, subject, issuer))
     }
 
-    /// Checks a name against the policy of `issuer`, or else of every authority that may be above.
-    /// Of several certificates with the issuer's name, the chain was verified with one: all count.
+    /// Checks a name against the policy of `issuer`, otherwise against those of all possible
+    /// authorities above it. If several certificates have the issuer's name, the chain was verified
+    /// with one of them: all are considered.
     fn check_name(
         &self,
         names: &[(DistinguishedName, DistinguishedName)],
         subject: &DistinguishedName,
         issuer: &DistinguishedName,
     ) -> Result<(), SigningPolicyError> {
-        // A certificate that an authority signs for itself needs no permission.
+        // A self-signed authority needs no permission.
         let mut authorities = if subject == issuer { vec![] } else { vec![issuer] };
         let mut at = 0;
         while let Some(authority) = authorities.get(at).copied() {
@@ -143,14 +146,14 @@ impl SigningPolicies {
     }
 }
 
-/// A name or pattern as they are compared: without regard to case, with one spelling of the types
-/// that have several.
+/// Normalizes a name or pattern for comparison: lower case, and one spelling of the types that have
+/// several.
 fn comparable(name: &str) -> String {
     let name = name.to_ascii_lowercase();
     name.replace("/emailaddress=", "/email=").replace("/e=", "/email=").replace("/userid=", "/uid=")
 }
 
-/// The text within quotes, if there are any around it.
+/// Removes the quotes around a text, if there are any.
 fn unquoted(text: &str) -> &str {
     let within = |quote| text.strip_prefix(quote)?.strip_suffix(quote);
     within('\'').or_else(|| within('"')).unwrap_or(text)
@@ -165,12 +168,11 @@ fn patterns(text: &str) -> Vec<&str> {
     vec![text]
 }
 
-/// Returns true if a name has the form of a pattern, in which `*` stands for any text and `?` for
-/// one byte.
+/// Returns true if a name matches a pattern, in which `*` means any text and `?` one byte.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let mut at = 0;
     let mut in_name = 0;
-    // Where to go on if the text of the last star has to be longer.
+    // The position at which to continue if the text of the last star has to be longer.
     let mut star = None;
     while let Some(byte) = name.get(in_name) {
         match pattern.get(at) {

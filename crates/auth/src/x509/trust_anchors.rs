@@ -1,8 +1,8 @@
-//! Certificate authorities that servers are verified against.
+//! Certificate authorities for the verification of servers.
 //!
 //! Grids keep their authorities in the folder `/etc/grid-security/certificates`, one certificate
-//! per file. A file is named by a hash of the authority's name (`5168735f.0`), and often a second
-//! time for people (`UKeScienceRoot.pem`). Both are read, and each authority counts once.
+//! per file. A file is named by a hash of the authority's name (`5168735f.0`), and often also by a
+//! readable name (`UKeScienceRoot.pem`). Both are read, and each authority is added once.
 
 use crate::error::{AuthError, Result};
 use crate::private_file::{self, FileAccess, FileModeCheck};
@@ -22,13 +22,13 @@ const MAX_ANCHORS: usize = 20_000;
 pub struct TrustConfig {
     /// Trust the system's authorities. True by default.
     pub system: bool,
-    /// A folder that was named explicitly; it must exist.
+    /// A folder that was named explicitly; it has to exist.
     pub folder: Option<PathBuf>,
-    /// The variable that names this folder, if one does.
+    /// The variable that names this folder, if there is one.
     pub folder_variable: Option<&'static str>,
-    /// A folder that is used if it exists and none was named.
+    /// A folder that is used if it exists and no other was named.
     pub default_folder: Option<PathBuf>,
-    /// A PEM file with further authorities; it must exist.
+    /// A PEM file with further authorities; it has to exist.
     pub bundle: Option<PathBuf>,
 }
 
@@ -43,7 +43,7 @@ impl Default for TrustConfig {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TrustAnchors {
-    /// The system's authorities are trusted too.
+    /// The system's authorities are trusted, too.
     pub system: bool,
     /// Further authorities, each once.
     pub certificates: Vec<CertificateDer<'static>>,
@@ -114,8 +114,8 @@ impl TrustAnchors {
     }
 }
 
-/// The files of a folder of authorities whose names `accepts`, in the order of their names. The
-/// folder holds certificates, revocation lists and policies.
+/// The files in a folder of authorities whose names `accepts`, ordered by name. The folder contains
+/// certificates, revocation lists and policies.
 pub(crate) fn files_in(folder: &Path, accepts: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>> {
     let what = "folder of authorities";
     let unreadable = |source| AuthError::Unreadable { what, path: folder.to_owned(), source };
@@ -130,7 +130,7 @@ pub(crate) fn files_in(folder: &Path, accepts: impl Fn(&str) -> bool) -> Result<
     Ok(paths)
 }
 
-/// True for the hash of an authority's name, a dot, `kind`, and a number.
+/// Returns true if the name is the hash of an authority's name, a dot, `kind`, and a number.
 pub(crate) fn is_hashed(name: &str, kind: &str) -> bool {
     let (hash, number) = name.rsplit_once('.').unwrap_or_default();
     let number = number.strip_prefix(kind).unwrap_or_default();

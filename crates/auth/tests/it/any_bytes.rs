@@ -1,4 +1,4 @@
-//! Properties that hold for any bytes: for the fuzz targets, and for the replay of their seeds.
+//! Properties of arbitrary bytes: for the fuzz targets, and for the replay of their seeds.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -10,8 +10,9 @@ use hither_auth::{
 use rustls_pki_types::CertificateDer;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Four lines (claims, scope, path, challenge), and all of it as a token: the explanation of any of
-/// them ends, is short, is fit for a terminal, and does not contain the token.
+/// Tests four lines (claims, scope, path, challenge), and the whole input as a token: the
+/// explanation of each terminates, is short, is safe for a terminal, and does not contain the
+/// token.
 pub(crate) fn token(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut lines = text.splitn(4, '\n');
@@ -21,7 +22,7 @@ pub(crate) fn token(data: &[u8]) {
     let words: Vec<&str> = scope.split_whitespace().collect();
     for action in [Action::Read, Action::List, Action::Create, Action::Modify] {
         let verdict = Permission::of(&words, action, path);
-        // A word more never takes a permission away.
+        // An additional word never removes a permission.
         if verdict == Permission::Granted {
             let more = [&["openid"], words.as_slice(), &["storage.read:/x"]].concat();
             assert_eq!(Permission::of(&more, action, path), Permission::Granted);
@@ -36,7 +37,7 @@ pub(crate) fn token(data: &[u8]) {
     }
 }
 
-/// A server accepts no token that nobody signed, whatever it claims and whatever keys it brings.
+/// Checks that a server accepts no unsigned token, whatever claims and keys it contains.
 fn served(token: &str, claims: &str, path: &str) {
     let point = "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU";
     let other = "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0";
@@ -84,16 +85,16 @@ fn explained(token: &Secret, path: &str, challenge: &str) {
         let text = credentials.explain_rejection(&refusal, now);
         assert!(text.chars().count() < 4_000, "{} bytes", text.len());
         assert!(!text.chars().any(char::is_control), "{text:?}");
-        // A short one may be a word of the explanation.
+        // A short token may be a word of the explanation.
         assert!(token.expose().len() < 40 || !text.contains(token.expose()));
     }
     assert_eq!(credentials.cache_partition(&asked, &[], now).len(), 64);
 }
 
-/// Certificates one after the other: the end entity is one of them, and no key is made up.
+/// Tests concatenated certificates: the end entity is one of them, and its key is from the input.
 pub(crate) fn certificates(data: &[u8]) {
     let (mut chain, mut rest) = (Vec::new(), data);
-    // The length of a sequence of some hundred bytes is in its third and fourth.
+    // The length of a sequence of several hundred bytes is in its third and fourth byte.
     while let [_, _, high, low, ..] = rest {
         let length = (4 + usize::from(*high) * 256 + usize::from(*low)).min(rest.len());
         chain.push(CertificateDer::from(&rest[..length]));
@@ -105,7 +106,7 @@ pub(crate) fn certificates(data: &[u8]) {
             assert!(subject_of(&chain[person..]).is_some());
         }
     }
-    // A name of nothing has no text.
+    // An empty name has no text.
     if let Some(subject) = subject_of(&chain).filter(|subject| !subject.to_string().is_empty()) {
         assert_eq!(subject.to_string().parse().ok(), Some(subject));
     }

@@ -1,4 +1,4 @@
-//! Hostile tokens, as the fuzz target sees them.
+//! Hostile tokens, as the fuzz target tests them.
 
 #![expect(clippy::unwrap_used, reason = "tests say where they fail by panicking")]
 

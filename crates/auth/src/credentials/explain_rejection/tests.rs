@@ -144,7 +144,7 @@ fn without_credentials_the_searched_places_are_listed() {
 
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path().display().to_string();
-    // A user that this machine does not have, so that nothing lies in /tmp for it.
+    // A user id that this machine does not have, so that /tmp contains no file for it.
     let environment =
         Environment::new(4_000_000_001).with("XDG_RUNTIME_DIR", &here).with("HOME", &here);
     let config = CredentialConfig { certificate: None, ..CredentialConfig::discover(&environment) };

@@ -1,11 +1,11 @@
-//! Tokens that are right, and all the ways in which they are not.
+//! Valid tokens, and all kinds of invalid ones.
 
 use super::*;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 
 const ISSUER: &str = "https://iam.example";
-/// A key of RSA, and a token that OpenSSL has signed with it.
+/// An RSA key, and a token that OpenSSL has signed with it.
 const RSA_MODULUS: &str = "q6LBUOmfo1xX2DQM6AXKN0TOsXswwzuvVoIyQWopqw2P30s8w9rRGPHYlbNi6zYDEFiB-UqsSMts0tCo2TRHDU_yV-C0RpMK5FBitsgwXFxddTAxQSYr25w-50OKgWUTKkVdZkRZmKJMPKcuwtGz7lW4c6mNdNZp1bLkMRugMHuDMnDUzFmdy69X6SMVj7JWjajRLdrKEHaCOqskxRd0AwNsfDiVZo3FOqAzEiTKzOsQda-OE4JL5CUvDFFyKWdpIdihWXpl-Sc6KMLZfscuYuya3boaPTsD_MXoxjXommmhoalm9Y51-nlyKTHNOtLBV2bUbXNNzo41hz6rny2gRQ";
 const RSA_TOKEN: &str = "eyJhbGciOiAiUlMyNTYiLCAia2lkIjogInIifQ.eyJpc3MiOiAiaHR0cHM6Ly9pYW0uZXhhbXBsZSIsICJzdWIiOiAiYWxpY2UifQ.bJvSEQhBOho2d733M97QFWR009rN31UwGb3IuhX4Psx844ozEyohFRru4WYqQgcq9UQW1wFXijzELnaBmHyPNo-E2WQQHUn_Ar9BYRgRMShm3wFc7MtaZWFh58GB7hkfl1q5SeloZMEgiGwrj8F9pGTKs9cppWN4RFDDyenlnBguFX3cYTHT7-05evy7eJOwN8mDHNEoayby63b48E_neC63G7umMNo_UJ-wkk9ZY3sq8r9zrG5Gq5OtTp0472UQlie8AyI3QjtXwlmljM8S5vYgKPE_qrtw_rzGI9N74ZlUvABKbZiLvur4ZY3NPwSyf8Te2Zi2OWNOeWbWB_QE1A";
 
@@ -143,7 +143,8 @@ fn no_byte_of_a_token_can_be_changed() {
             }
             bytes[at] = other;
             let changed = String::from_utf8(bytes).unwrap();
-            // The last character of each part has bits that mean nothing; a decoder refuses them.
+            // The last character of each part has unused bits; the decoder rejects tokens in which
+            // they are set.
             assert!(verify(&changed, &keys).is_err(), "{at} {changed}");
         }
     }

@@ -1,4 +1,4 @@
-//! Certificates made here, and the files they may lie in.
+//! Certificates that the tests create, and the files that contain them.
 
 use crate::x509::client_certificate::*;
 use rcgen::{
@@ -10,7 +10,7 @@ fn uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Second since 1970 of a day in rcgen's calendar.
+/// A day in rcgen's calendar, in seconds since 1970.
 const DAY_2030: i64 = 1_893_456_000;
 
 fn params(name: &str, until: i32) -> CertificateParams {
@@ -21,7 +21,7 @@ fn params(name: &str, until: i32) -> CertificateParams {
     params
 }
 
-/// Person and proxy as in a proxy file: proxy, key, person.
+/// The content of a proxy file: proxy, key, person.
 fn proxy_file(name: &str, marked: bool, until: i32) -> String {
     let person_key = KeyPair::generate().unwrap();
     let mut person = params("me", 2031);
@@ -143,7 +143,7 @@ fn variables_are_tried_in_order() {
     let environment = environment.with("X509_USER_PROXY", "/nowhere/p");
     let found = CertificateSource::discovery(&environment);
     assert_eq!(found, of("X509_USER_PROXY", CertificateSource::Proxy("/nowhere/p".into())));
-    // Who has forgotten the variable does not recognise the path.
+    // A user who has forgotten the variable does not recognise the path.
     let error = load(&found, 0).unwrap_err();
     assert!(error.to_string().starts_with("X509_USER_PROXY names a file"), "{error}");
 }

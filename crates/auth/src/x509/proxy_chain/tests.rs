@@ -1,4 +1,4 @@
-//! Chains that are right, and each way in which they are not.
+//! Valid chains, and all kinds of invalid ones.
 
 use crate::x509::proxy_chain::*;
 use rcgen::{
@@ -6,13 +6,13 @@ use rcgen::{
     KeyUsagePurpose, SanType,
 };
 
-/// A second in 2025.
+/// A time in 2025, in seconds since 1970.
 const NOW: i64 = 1_750_000_000;
 const INHERIT: &[u8] = b"\x2b\x06\x01\x05\x05\x07\x15\x01";
 const INDEPENDENT: &[u8] = b"\x2b\x06\x01\x05\x05\x07\x15\x02";
 const LIMITED: &[u8] = b"\x2b\x06\x01\x04\x01\x9b\x50\x01\x01\x01\x09";
 
-/// Makes one thing wrong.
+/// Makes one property invalid.
 type Change = fn(&mut CertificateParams);
 
 struct Made {
@@ -24,7 +24,7 @@ struct Made {
 fn params(names: &[&str]) -> CertificateParams {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.distinguished_name = rcgen::DistinguishedName::new();
-    // One type stands once in a name of rcgen: these stand for a name of several parts.
+    // rcgen allows each type once per name: these types represent a name of several parts.
     let types = [DnType::OrganizationName, DnType::OrganizationalUnitName, DnType::CommonName];
     for (kind, name) in types.into_iter().zip(names) {
         params.distinguished_name.push(kind, DnValue::Utf8String((*name).to_owned()));

@@ -14,7 +14,7 @@ fn policies(text: &str) -> SigningPolicies {
     policies
 }
 
-/// A certificate of one name, which claims that another one has signed it.
+/// A certificate with one name, which states another name as its issuer.
 fn certificate(subject: &[(DnType, &str)], issuer: &[(DnType, &str)]) -> CertificateDer<'static> {
     let named = |name: &[(DnType, &str)]| {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
