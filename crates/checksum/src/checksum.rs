@@ -1,8 +1,7 @@
-//! The name and value of a checksum over a whole file.
+//! The algorithm and value of a checksum of a whole file.
 //!
-//! Values are compared as bytes. As text they are lower-case hexadecimal, the form that grid
-//! catalogues use; servers that drop leading zeros of an adler32 (xrootd issue 1483) are
-//! understood.
+//! Values are compared as bytes. Their text is lower-case hexadecimal, the form of grid catalogues.
+//! Parsing accepts the values of servers that drop leading zeros of an adler32 (xrootd issue 1483).
 
 mod hasher;
 
@@ -12,25 +11,26 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Reason why a text or a value is no checksum.
+/// Reason why a text or a value is not a checksum.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ChecksumError(String);
 
 type Result<T, E = ChecksumError> = std::result::Result<T, E>;
 
-/// A checksum algorithm; the strongest is the greatest.
+/// A checksum algorithm, ordered by strength.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Algorithm {
-    /// Adler-32 (RFC 1950), the grid's usual one. Combinable.
+    /// Adler-32 (RFC 1950), the most common one on the grid. Combinable.
     Adler32,
     /// CRC-32C (Castagnoli, RFC 3720). Combinable.
     Crc32c,
-    /// MD5 (RFC 1321): against accidents only.
+    /// MD5 (RFC 1321): detects accidental changes only.
     Md5,
-    /// SHA-1 (FIPS 180-4), as catalogues state it; against accidents only. Not offered to users.
+    /// SHA-1 (FIPS 180-4), which catalogues state: detects accidental changes only. Not offered to
+    /// users.
     Sha1,
     /// SHA-256 (FIPS 180-4).
     Sha256,
@@ -39,7 +39,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// Every algorithm that users choose from, the cheapest first.
+    /// All algorithms that users can choose, the cheapest first.
     pub const ALL: [Self; 5] = [Self::Crc32c, Self::Adler32, Self::Md5, Self::Sha512, Self::Sha256];
 
     /// Length of a value in bytes.
@@ -54,8 +54,8 @@ impl Algorithm {
         }
     }
 
-    /// Returns true if the checksum of a whole follows from those of its parts, so that the parts
-    /// may be read in any order.
+    /// Returns true if the checksum of a whole can be computed from the checksums of its parts, so
+    /// that the parts may be read in any order.
     #[must_use]
     pub fn is_combinable(self) -> bool {
         matches!(self, Self::Adler32 | Self::Crc32c)
@@ -84,7 +84,7 @@ impl fmt::Display for Algorithm {
 impl FromStr for Algorithm {
     type Err = ChecksumError;
 
-    /// Letter case and hyphens don't matter: `SHA-256` is `sha256`.
+    /// Ignores letter case and hyphens: `SHA-256` is `sha256`.
     fn from_str(text: &str) -> Result<Self> {
         let plain: String = text.chars().filter(|c| *c != '-').collect();
         Self::ALL.into_iter().find(|a| plain.eq_ignore_ascii_case(a.name())).ok_or_else(|| {
@@ -103,11 +103,11 @@ pub struct Checksum {
 }
 
 impl Checksum {
-    /// A checksum by its value, the most significant byte first.
+    /// Creates a checksum from its value, the most significant byte first.
     ///
     /// # Errors
     ///
-    /// The length is not the algorithm's.
+    /// The value does not have the algorithm's length.
     pub fn new(algorithm: Algorithm, value: &[u8]) -> Result<Self> {
         if value.len() != algorithm.width() {
             let width = algorithm.width();
@@ -117,11 +117,11 @@ impl Checksum {
         Ok(Self { algorithm, value: value.to_vec() })
     }
 
-    /// A checksum from hexadecimal digits of either case; leading zeros may be missing.
+    /// Parses a checksum from hexadecimal digits of either case; leading zeros may be missing.
     ///
     /// # Errors
     ///
-    /// Anything else.
+    /// The text is empty, has other characters, or too many digits.
     pub fn from_hex(algorithm: Algorithm, text: &str) -> Result<Self> {
         let digits = algorithm.width() * 2;
         let bad = || {
@@ -139,7 +139,7 @@ impl Checksum {
         Ok(Self { algorithm, value: value.map_err(|_| bad())? })
     }
 
-    /// Its algorithm.
+    /// The algorithm.
     #[must_use]
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
@@ -159,8 +159,9 @@ impl Checksum {
 }
 
 impl Checksum {
-    /// The checksum of the bytes of this one followed by the `next_bytes` bytes of `next`; none if
-    /// the algorithm cannot tell ([`Algorithm::is_combinable`]) or the two are of different kinds.
+    /// The checksum of the bytes of this one followed by the `next_bytes` bytes of `next`; `None`
+    /// if the algorithm is not combinable ([`Algorithm::is_combinable`]) or the two algorithms
+    /// differ.
     #[must_use]
     pub fn followed_by(&self, next: &Self, next_bytes: u64) -> Option<Self> {
         hasher::combined(self, next, next_bytes)

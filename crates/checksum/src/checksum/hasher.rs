@@ -1,18 +1,18 @@
-//! Computing checksums, piece by piece.
+//! Incremental computation of checksums.
 //!
-//! Adler-32 and CRC-32C are linear in what they sum up, so the sum of a whole can be had from the
-//! sums of its parts and the lengths of all but the first. A file whose blocks arrive in any order
-//! over several connections is summed up block by block, each as it arrives and by whichever thread
-//! has it, and the blocks' sums are joined in the end. MD5, SHA-256 and SHA-512
-//! are chains: their input has to come in order.
+//! Adler-32 and CRC-32C are linear, so the checksum of a whole can be computed from the checksums
+//! of its parts and the lengths of all but the first. If the blocks of a file arrive in any order
+//! over several connections, the thread that receives a block computes its checksum, and the
+//! checksums of the blocks are combined at the end. MD5, SHA-1, SHA-256 and SHA-512 are chains:
+//! their input has to be in order.
 //!
-//! Adler-32 (RFC 1950 section 8.2) keeps two numbers modulo 65521: `a`, one plus the sum of the
-//! bytes, and `b`, the sum of all values that `a` had. Appending `n` bytes with sums `(a', b')` of
-//! their own gives `a + a' - 1`, and `b + b' + n (a - 1)`, as each of the `n` new values of `a` is
-//! larger by what was there before.
+//! Adler-32 (RFC 1950 section 8.2) has two numbers modulo 65521: `a`, one plus the sum of the
+//! bytes, and `b`, the sum of all values of `a`. Appending `n` bytes with the numbers `(a', b')`
+//! results in `a + a' - 1`, and `b + b' + n (a - 1)`, because each of the `n` new values of `a` is
+//! larger by `a - 1`.
 //!
-//! A CRC is the remainder of a polynomial; appending `n` bytes multiplies it by `x^(8n)` first,
-//! which takes `log2 n` squarings.
+//! A CRC is the remainder of a polynomial; appending `n` bytes first multiplies it by `x^(8n)`,
+//! which takes one product for each bit of `n` that is set.
 
 use super::{Algorithm, Checksum};
 use md5::{Digest, Md5};
@@ -24,7 +24,7 @@ use std::fmt;
 /// The modulus of Adler-32: the largest prime below 2^16.
 const ADLER: u64 = 65_521;
 
-/// A checksum in the making: bytes in order, in pieces of any size.
+/// The computation of a checksum from bytes in order, in pieces of any size.
 #[derive(Clone)]
 pub struct Hasher {
     state: State,
@@ -42,7 +42,7 @@ enum State {
 }
 
 impl Hasher {
-    /// The checksum of no bytes so far.
+    /// Starts a checksum with no bytes.
     #[must_use]
     pub fn new(algorithm: Algorithm) -> Self {
         let state = match algorithm {
@@ -56,7 +56,7 @@ impl Hasher {
         Self { state, bytes: 0 }
     }
 
-    /// The checksum of `bytes`.
+    /// Computes the checksum of `bytes`.
     #[must_use]
     pub fn of(algorithm: Algorithm, bytes: &[u8]) -> Checksum {
         let mut hasher = Self::new(algorithm);
@@ -64,7 +64,7 @@ impl Hasher {
         hasher.finish()
     }
 
-    /// Takes the next bytes.
+    /// Adds the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.bytes += bytes.len() as u64;
         match &mut self.state {
@@ -77,7 +77,7 @@ impl Hasher {
         }
     }
 
-    /// Its algorithm.
+    /// The algorithm.
     #[must_use]
     pub fn algorithm(&self) -> Algorithm {
         match self.state {
@@ -90,13 +90,13 @@ impl Hasher {
         }
     }
 
-    /// Bytes taken so far.
+    /// Number of bytes added so far.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The checksum of all bytes taken.
+    /// Returns the checksum of all bytes added.
     #[must_use]
     pub fn finish(self) -> Checksum {
         let algorithm = self.algorithm();
@@ -121,8 +121,8 @@ impl fmt::Debug for Hasher {
     }
 }
 
-/// The checksum of the bytes of `first` followed by the `next_bytes` bytes of `next`; none if the
-/// algorithm cannot combine them.
+/// The checksum of the bytes of `first` followed by the `next_bytes` bytes of `next`; `None` if the
+/// algorithm is not combinable or the two algorithms differ.
 pub(super) fn combined(first: &Checksum, next: &Checksum, next_bytes: u64) -> Option<Checksum> {
     if first.algorithm != next.algorithm {
         return None;
@@ -136,21 +136,22 @@ pub(super) fn combined(first: &Checksum, next: &Checksum, next_bytes: u64) -> Op
     Some(Checksum { algorithm: first.algorithm, value: value.to_be_bytes().to_vec() })
 }
 
-/// The polynomial of CRC-32C (RFC 3720 section 12.1), the coefficient of x^31 in the lowest bit.
+/// The polynomial of CRC-32C (RFC 3720 section 12.1), with the coefficient of x^31 in the lowest
+/// bit.
 const CRC32C: u32 = 0x82f6_3b78;
-/// x^(2^n) modulo the polynomial, for n from 0 on; from 31 on they begin again with n = 0, since
-/// its period divides 2^31 - 1.
+/// x^(2^n) modulo the polynomial, for n from 0 on. From n = 31 on the values repeat those from n =
+/// 0 on, because the period of x divides 2^31 - 1.
 const POWERS: [u32; 31] = powers();
 
-/// Shifts `first` by the zeros that `next` stands for: a multiplication by x^(8 n), which takes one
-/// product for each bit of `n` that is set. The function of the crate crc32c squares matrices for
-/// each call instead, which took 4 % of a copy.
+/// Shifts `first` by the length of `next` and adds `next`. The shift is a multiplication by x^(8
+/// n), with one product for each bit of `n` that is set. The function of the crate crc32c squares
+/// matrices in each call instead, which took 4 % of a copy.
 fn crc32c_combined(first: u32, next: u32, next_bytes: u64) -> u32 {
     let ones = (0..64).filter(|n| next_bytes >> n & 1 == 1);
     ones.fold(first, |sum, n| product(sum, POWERS[(n + 3) % POWERS.len()])) ^ next
 }
 
-/// The product of two polynomials modulo that of CRC-32C.
+/// The product of two polynomials modulo the polynomial of CRC-32C.
 const fn product(left: u32, mut right: u32) -> u32 {
     let mut sum = 0;
     let mut at = 0;
@@ -178,7 +179,7 @@ fn adler32_combined(first: u32, next: u32, next_bytes: u64) -> u32 {
     let parts = |sum: u32| (u64::from(sum & 0xffff) % ADLER, u64::from(sum >> 16) % ADLER);
     let (a, b) = parts(first);
     let (next_a, next_b) = parts(next);
-    // One less than `a`, kept from going below zero.
+    // `a - 1`, without going below zero.
     let before = a + ADLER - 1;
     let joined_a = (before + next_a) % ADLER;
     let joined_b = (b + next_b + next_bytes % ADLER * (before % ADLER)) % ADLER;
@@ -191,7 +192,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The published values: RFC 1321 appendix A.5, FIPS 180-4's examples, RFC 3720 appendix B.4.
+    /// Published values: RFC 1321 appendix A.5, the examples of FIPS 180-4, RFC 3720 appendix B.4.
     #[test]
     fn checksums_match_published_values() {
         let sum = |algorithm, bytes: &[u8]| Hasher::of(algorithm, bytes).hex();
@@ -218,7 +219,7 @@ mod tests {
 
     #[test]
     fn checksums_of_long_parts_combine() {
-        // Longer than the modulus squared would have room for, if nothing were reduced on the way.
+        // Long enough to overflow if nothing were reduced before the end.
         let bytes = vec![0xff; 3 << 20];
         for algorithm in [Algorithm::Adler32, Algorithm::Crc32c] {
             let (head, tail) = bytes.split_at(1 << 20);
@@ -233,7 +234,7 @@ mod tests {
         fn long_parts_combine_as_by_squared_matrices(
             first: u32, next: u32, bits in 1_u32..48, bytes: u64,
         ) {
-            // Without bytes that function leaves `next` out.
+            // Without bytes, that function ignores `next`.
             let bytes = (bytes & ((1 << bits) - 1)).max(1);
             let expected = crc32c::crc32c_combine(first, next, usize::try_from(bytes).unwrap());
             prop_assert_eq!(crc32c_combined(first, next, bytes), expected);
