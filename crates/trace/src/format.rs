@@ -1,7 +1,7 @@
 //! File format of a trace.
 //!
-//! A header, then blocks, one after the other, without an index and without an end mark: a file
-//! that a dying program left behind is as good as any, up to the last whole block.
+//! A header, then consecutive blocks, without an index and without an end mark: the file of a
+//! program that was killed is readable up to its last complete block.
 //!
 //! ```text
 //! header   8 bytes  89 "HTRACE" 0A
@@ -13,12 +13,13 @@
 //!          ...      payload
 //! ```
 //!
-//! Integers of fixed size are little-endian; all others are variable, seven bits a byte,
-//! differences with the sign in the lowest bit. Times are nanoseconds since the trace began.
+//! Integers of fixed size are little-endian. All others have variable length, with seven bits per
+//! byte; signed ones have the sign in the lowest bit. Times are in nanoseconds since the start of
+//! the trace.
 //!
-//! A block of names holds, until it ends: number of the file, length of its name, name (UTF-8).
-//! Numbers count from 0 without gaps, and a file is named before it is read. A block of reads holds
-//! a time, then, until it ends:
+//! A block of names contains, up to its end: number of the file, length of its name, name (UTF-8).
+//! Numbers start at 0 without gaps, and the name of a file precedes its reads. A block of reads
+//! contains a time, then, up to its end:
 //!
 //! ```text
 //! u8       bits 0-1  presence of the bytes: 0 present, 1 in flight, 2 absent
@@ -35,28 +36,28 @@
 //!          bit 7     all of it was absent; else, if the status is 2: number of absent bytes
 //! ```
 //!
-//! Blocks do not depend on the blocks before them (but for the names): the first read counts as
-//! following one of file 0, thread 0, that ended at offset 0.
+//! Blocks do not depend on earlier blocks, except for the names: the first read of a block is
+//! encoded relative to a read of file 0 by thread 0 that ended at offset 0.
 
 /// The first bytes of a trace.
 pub(super) const MAGIC: [u8; 8] = *b"\x89HTRACE\n";
 
-/// The version written, and the only one read.
+/// The version that is written, and the only one that is read.
 pub(super) const VERSION: u32 = 1;
 
 /// Length of the header in bytes.
 pub(super) const HEADER_BYTES: usize = 16;
 
-/// Length of what stands before a payload, in bytes.
+/// Length of the bytes before a payload.
 pub(super) const HEAD_BYTES: usize = 9;
 
-/// The longest payload, in bytes.
+/// Maximum size of a payload, in bytes.
 pub(super) const MAX_PAYLOAD_BYTES: usize = 4 << 20;
 
-/// The most ranges of one record. A read of more is recorded as several.
+/// Maximum number of ranges of one record. A read with more is recorded as several.
 pub(super) const MAX_RANGES: usize = 1 << 16;
 
-/// The longest name of a file, in bytes. Longer ones are cut.
+/// Maximum length of the name of a file, in bytes. Longer names are truncated.
 pub(super) const MAX_NAME_BYTES: usize = 1 << 16;
 
 /// Kinds of blocks.
@@ -79,12 +80,12 @@ pub(super) const ADJACENT: u8 = 1 << 6;
 /// See [`FOUND`].
 pub(super) const ALL_ABSENT: u8 = 1 << 7;
 
-/// Reference that the next record is encoded against.
+/// The previous record, against which the next one is encoded.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Before {
     pub(super) file: u32,
     pub(super) thread: u32,
-    /// Nanoseconds.
+    /// In nanoseconds.
     pub(super) submitted: u64,
     /// The end of the last range.
     pub(super) end: u64,

@@ -1,12 +1,12 @@
-//! Traces imported from the records of other programs.
+//! Traces imported from recordings of other programs.
 //!
 //! An importer takes one line at a time and may return a read. Lines that it does not understand
-//! are counted and skipped, because such records come from programs that may be killed, from
-//! several threads at once, and in unknown versions. Records are not trusted: the length of a line
-//! is bounded, and so are the tables of open files.
+//! are counted and skipped, because recordings come from programs that may be killed, from several
+//! threads at once, and in unknown versions. Recordings are not trusted: the length of a line is
+//! bounded, and so are the tables of open files.
 //!
-//! Times are those of the record, mostly since 1970. Records do not say whether a read found its
-//! bytes; all count as misses.
+//! Times are those of the recording, usually since 1970. Recordings do not state whether a read
+//! found its bytes in a cache; all reads count as misses.
 
 mod darshan;
 mod lines;
@@ -23,11 +23,11 @@ use std::ops::Range;
 use std::path::Path;
 use std::str::FromStr;
 
-/// The program that wrote a record.
+/// The program that wrote a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ImportFormat {
-    /// CSV of `XrdClRecorder`, the plug-in of `XRootD`'s client, which `xrdreplay` reads.
+    /// CSV of `XrdClRecorder`, a plug-in of the `XRootD` client; `xrdreplay` reads it.
     Xrdrecord,
     /// Output of `strace -ttt -T`, with or without `-f` and `-y`.
     Strace,
@@ -58,13 +58,13 @@ pub struct ImportSummary {
     pub reads: u64,
     /// Files that were read.
     pub files: u64,
-    /// Lines of the record.
+    /// Lines of the recording.
     pub lines: u64,
     /// Lines that were not understood, were too long, or read files of unknown names.
     pub lines_skipped: u64,
 }
 
-/// A read in a record.
+/// A read in a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Read {
     name: String,
@@ -73,7 +73,7 @@ struct Read {
     times: ReadTimes,
 }
 
-/// A line, as an importer understood it.
+/// The meaning of a line.
 #[derive(Debug, PartialEq, Eq)]
 enum Line {
     /// A read of a known file.
@@ -89,23 +89,23 @@ pub type Redact = fn(&str) -> String;
 
 /// An importer of one format.
 trait Importer {
-    /// Takes the next line, without its end.
+    /// Parses the next line, without its line end.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`] for a record that would need too much memory.
+    /// [`ErrorKind::Unsupported`] for a recording that would need too much memory.
     fn line(&mut self, line: &str) -> Result<Line>;
 }
 
-/// Writes a trace of the record `input` to `path`. Imports only files with `only` in their names;
-/// all if it is empty. URLs are stored as `redact` returns them. The trace appears under its name
-/// when it is complete.
+/// Converts the recording `input` to a trace at `path`. Imports only files with `only` in their
+/// names; all if it is empty. URLs are stored as `redact` returns them. The trace gets its name
+/// once it is complete.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Local`] if the record cannot be read or the trace cannot be written,
-/// [`ErrorKind::Unsupported`] for a record that would need too much memory, [`ErrorKind::Corrupt`]
-/// for a record without a line that is understood.
+/// [`ErrorKind::Local`] if the recording cannot be read or the trace cannot be written,
+/// [`ErrorKind::Unsupported`] for a recording that would need too much memory,
+/// [`ErrorKind::Corrupt`] for a recording in which no line is understood.
 pub fn import(
     format: ImportFormat,
     input: impl BufRead,
@@ -127,7 +127,7 @@ pub fn import(
     });
     match summary {
         Ok(_) => std::fs::rename(&part, path).map_err(failed)?,
-        // The part is useless, and nothing can be done if it stays.
+        // Removes the incomplete trace. A failure has no remedy.
         Err(_) => drop(std::fs::remove_file(&part)),
     }
     summary

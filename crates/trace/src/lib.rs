@@ -1,23 +1,23 @@
-//! Trace of a program's reads, one record for each.
+//! Trace of a program's reads, with one record per read.
 //!
-//! A trace answers questions that no total can: in what order a program reads, how far it jumps,
-//! what it reads again, for which reads it waited. It can be looked at long after the job, and the
-//! same reads can be done again over another link.
+//! A trace answers questions that totals cannot: the order of a program's reads, their
+//! displacements, repeated reads, and the reads for which it waited. It can be analysed long after
+//! the job, and the same reads can be replayed over another link.
 //!
-//! Whoever serves reads keeps a [`FileRecorder`] for each open file and tells it every read when it
-//! is done. The recorder turns the times of the file's own clock into those of the trace and hands
-//! a [`ReadEvent`] to the [`TraceSink`], which numbers files and keeps the records. Recording must
-//! cost next to nothing: a read that finds its bytes takes less than a microsecond. [`TraceWriter`]
-//! writes the records down (`format.rs` describes the file format), [`TraceReader`] reads
-//! them, [`SubmissionOrder`] puts them in the order in which the program asked, [`Statistics`] are
-//! what they say, and a [`Script`] is how they can be done again.
+//! The read path keeps a [`FileRecorder`] for each open file and reports every completed read to
+//! it. The recorder converts the times of the file's own clock to those of the trace and passes a
+//! [`ReadEvent`] to the [`TraceSink`], which numbers files and stores the records. Recording must
+//! cost very little: a read that finds its bytes takes less than a microsecond. [`TraceWriter`]
+//! writes the records (`format.rs` describes the file format), [`TraceReader`] reads them,
+//! [`SubmissionOrder`] sorts them by submission, [`Statistics`] summarizes them, and a [`Script`]
+//! contains them for a replay.
 //!
-//! [`import`] makes traces of the records of other programs. Opening a file and the records of a
-//! client are the library's; a job on another link is the simulation's.
+//! [`import`] converts recordings of other programs to traces. The crate `hither` opens files and
+//! records the reads of a client; the simulation replays a job over another link.
 //!
 //! # Where to start reading
 //!
-//! - what a program reads, recorded: `src/recorder.rs`.
+//! - recording a program's reads: `src/recorder.rs`.
 
 mod format;
 pub mod import;

@@ -1,9 +1,9 @@
-//! Reads in the order in which the program asked for them.
+//! Reads in the order of their submission.
 //!
-//! A trace has them in the order in which they ended. The two differ where threads or requests
-//! overlap, by as much as was done during the longest read. [`SubmissionOrder`] holds back some ten
-//! thousands of reads and gives out the earliest of them, so the order is right unless more than
-//! that ended during one read; memory stays bounded.
+//! A trace has reads in the order in which they ended. The two orders differ if threads or requests
+//! overlap, by at most the number of reads that ended during the longest read. [`SubmissionOrder`]
+//! buffers several ten thousand reads and returns the earliest of them. So the order is correct
+//! unless more reads than that ended during one read; memory is bounded.
 
 use super::TracedRead;
 use hither_core::error::{Error, Result};
@@ -11,14 +11,14 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-/// The most reads held back.
+/// Maximum number of buffered reads.
 const MAX_READS: usize = 1 << 16;
 
-/// The most ranges of reads held back.
+/// Maximum number of ranges of buffered reads.
 const MAX_RANGES: usize = 1 << 20;
 
-/// Reads, the earliest submission first. After an error come the reads before it, then the error,
-/// and nothing more.
+/// Reads, the earliest submission first. If the input fails, it returns the reads before the error,
+/// then the error, and then ends.
 #[derive(Debug)]
 pub struct SubmissionOrder<I> {
     input: I,
@@ -37,7 +37,7 @@ struct Waiting {
 }
 
 impl<I: Iterator<Item = Result<TracedRead>>> SubmissionOrder<I> {
-    /// Puts `input` into order.
+    /// Sorts `input`.
     pub fn new(input: I) -> Self {
         Self { input, waiting: BinaryHeap::new(), ranges: 0, arrived: 0, error: None, ended: false }
     }

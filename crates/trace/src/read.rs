@@ -1,4 +1,4 @@
-//! Reads traces, whoever wrote them.
+//! Reader of traces.
 
 use super::format::{
     ADJACENT, ALL_ABSENT, AT_ONCE, Before, FOUND, HEAD_BYTES, HEADER_BYTES, MAGIC, MAX_NAME_BYTES,
@@ -13,7 +13,7 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::time::Duration;
 
-/// A read as it was recorded.
+/// A recorded read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TracedRead {
     /// Index into [`TraceReader::names`].
@@ -31,7 +31,7 @@ pub struct TracedRead {
 }
 
 impl TracedRead {
-    /// The same, borrowed.
+    /// The read as an event, borrowed.
     #[must_use]
     pub fn event(&self) -> ReadEvent<'_> {
         ReadEvent {
@@ -52,16 +52,16 @@ impl TracedRead {
 }
 
 /// Reads a trace, block by block: an iterator over the reads in the order in which they were
-/// recorded. It holds one block of at most 4 MiB, and the names.
+/// recorded. It buffers one block of at most 4 MiB, and the names.
 ///
-/// A trace that was cut off ends with its last whole block, and [`TraceReader::cut_bytes`] tells
-/// it. Only what cannot have come about by a cut is an error.
+/// A truncated trace ends with its last complete block, and [`TraceReader::cut_bytes`] reports the
+/// rest. Only damage that truncation cannot cause is an error.
 #[derive(Debug)]
 pub struct TraceReader<R> {
     input: R,
     names: Vec<String>,
     payload: Vec<u8>,
-    /// Bytes taken from the payload.
+    /// Number of decoded bytes of the payload.
     taken: usize,
     before: Before,
     cut_bytes: u64,
@@ -70,11 +70,11 @@ pub struct TraceReader<R> {
 
 /// Content at the position of a block.
 enum Block {
-    /// A whole block of this kind.
+    /// A complete block of this kind.
     Whole(u8),
-    /// Nothing: this is the end.
+    /// The end of the input.
     None,
-    /// This many bytes that are no whole block.
+    /// This many bytes that are not a complete block.
     Cut(u64),
 }
 
@@ -83,7 +83,7 @@ impl<R: Read> TraceReader<R> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Corrupt`] for what is no trace, [`ErrorKind::Unsupported`] for one of a later
+    /// [`ErrorKind::Corrupt`] if the input is not a trace, [`ErrorKind::Unsupported`] for a later
     /// version, [`ErrorKind::Local`] if the input fails.
     pub fn new(mut input: R) -> Result<Self> {
         let mut head = Vec::with_capacity(HEADER_BYTES);
@@ -114,20 +114,21 @@ impl<R: Read> TraceReader<R> {
     }
 
     /// The names of the files, as far as the trace has been read; [`TracedRead::file`] is an index
-    /// into it.
+    /// into this slice.
     #[must_use]
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Bytes at the end of the trace that are no whole block, once all of it has been read. More
-    /// than 0 if the program that wrote it was cut off, or the file was damaged there.
+    /// Number of bytes at the end of the trace that are not a complete block; known once the whole
+    /// trace has been read. More than 0 if the writing program was killed, or the end of the file
+    /// was damaged.
     #[must_use]
     pub fn cut_bytes(&self) -> u64 {
         self.cut_bytes
     }
 
-    /// The next read, if there is one.
+    /// Reads the next record; `None` at the end.
     fn read(&mut self) -> Result<Option<TracedRead>> {
         while self.taken >= self.payload.len() {
             match self.next_block()? {
@@ -148,7 +149,7 @@ impl<R: Read> TraceReader<R> {
         Ok(Some(read))
     }
 
-    /// Reads a block into `payload`, of which nothing counts as taken yet.
+    /// Reads the next block into `payload`, of which no byte is decoded yet.
     fn next_block(&mut self) -> Result<Block> {
         let mut head = Vec::with_capacity(HEAD_BYTES);
         fill(&mut self.input, HEAD_BYTES, &mut head)?;
@@ -272,7 +273,8 @@ fn take_read(bytes: &mut &[u8], before: &mut Before) -> Option<TracedRead> {
     Some(TracedRead { file, thread, ranges, times, found, absent_bytes })
 }
 
-/// Appends the next `bytes` of `input`, or as many as there are. What is allocated is what came.
+/// Appends the next `bytes` of `input`, or fewer at its end. Allocates only for the bytes that
+/// arrive.
 fn fill(input: &mut impl Read, bytes: usize, into: &mut Vec<u8>) -> Result<()> {
     input.take(bytes as u64).read_to_end(into).map(drop).map_err(|error: io::Error| {
         Error::new(ErrorKind::Local, format!("cannot read the trace: {error}"))

@@ -1,4 +1,4 @@
-//! The record of a read, and how it comes from an open file into a trace.
+//! The record of a read, and its path from an open file into a trace.
 
 use hither_core::Clock;
 use std::fmt::Debug;
@@ -10,29 +10,29 @@ use std::time::Duration;
 /// Presence of the bytes of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CacheStatus {
-    /// All present: the program did not wait.
+    /// All bytes were present: the program did not wait.
     Hit,
-    /// Some were still on their way, none had to be asked for: the program was faster than the
-    /// fetching.
+    /// Some bytes were in flight, and none had to be requested: the program was faster than the
+    /// prefetches.
     InFlight,
-    /// Some had to be asked for.
+    /// Some bytes had to be requested.
     Miss,
 }
 
-/// When a read was asked for, and when it ended. All by one clock.
+/// The times of a read, all by one clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadTimes {
-    /// The program asked.
+    /// The program submitted the read.
     pub submitted: Duration,
-    /// The last of the bytes was there; not before [`ReadTimes::submitted`], also if they had been
-    /// there for long.
+    /// The last byte was present. Never before [`ReadTimes::submitted`], even if all bytes were
+    /// present earlier.
     pub completed: Duration,
-    /// The program had them in hand.
+    /// The program received the bytes.
     pub consumed: Duration,
 }
 
 impl ReadTimes {
-    /// A read that took no time worth telling: it found its bytes.
+    /// A read without a wait: it found its bytes.
     #[must_use]
     pub const fn at_once(at: Duration) -> Self {
         Self { submitted: at, completed: at, consumed: at }
@@ -42,30 +42,31 @@ impl ReadTimes {
 /// One read of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadEvent<'a> {
-    /// Which file, as numbered by [`TraceSink::number`].
+    /// The file, as numbered by [`TraceSink::number`].
     pub file: u32,
-    /// Which thread of the program: a small number, see [`thread_number`].
+    /// The thread of the program: a small number, see [`thread_number`].
     pub thread: u32,
-    /// The ranges read, in the order of the program; several if it asked for a vector.
+    /// The ranges of the read, in the order of the program; several for a vector read.
     pub ranges: &'a [Range<u64>],
-    /// When, since the trace began.
+    /// The times, relative to the start of the trace.
     pub times: ReadTimes,
     /// Presence of the bytes of the read.
     pub found: CacheStatus,
-    /// Bytes that had to be requested; more than 0 if and only if [`CacheStatus::Miss`]. Less than
-    /// all of them is a read that was served in part.
+    /// Bytes that had to be requested; more than 0 if and only if [`CacheStatus::Miss`]. If it is
+    /// less than all of them, the read was a partial hit.
     pub absent_bytes: u64,
 }
 
-/// Takes the records of reads. Shared by all files of a client and called on the threads of the
-/// program: it must be quick and must not fail; a sink that cannot go on drops what comes.
+/// Receiver of the records of reads. All files of a client share it, and it is called on the
+/// threads of the program: it must be fast and must not fail; a sink that cannot continue drops the
+/// records.
 pub trait TraceSink: Send + Sync + Debug {
-    /// Time since the trace began.
+    /// Time since the start of the trace.
     fn now(&self) -> Duration;
-    /// The number of the file of this name (secrets removed), the same for the same name.
+    /// The number of the file with this name (secrets removed); equal for equal names.
     fn number(&self, name: &str) -> u32;
-    /// Takes one record. Reads are recorded when they end, so those of different threads are not in
-    /// the order of their starts.
+    /// Adds a record. Reads are recorded when they end, so reads of different threads are not in
+    /// the order of their submission.
     fn record(&self, event: &ReadEvent<'_>);
 }
 
@@ -74,8 +75,8 @@ pub trait TraceSink: Send + Sync + Debug {
 pub struct FileRecorder {
     sink: Arc<dyn TraceSink>,
     file: u32,
-    /// Time on the trace's clock when the file's clock shows zero. Negative if the file's is the
-    /// older one.
+    /// Time on the trace's clock at which the file's clock was zero. Negative if the file's clock
+    /// was started first.
     origin: Offset,
 }
 
@@ -87,7 +88,7 @@ enum Offset {
 }
 
 impl Offset {
-    /// Of a clock that shows `here` from one that shows `there`.
+    /// The offset of a clock that shows `here` from one that shows `there`.
     fn between(here: Duration, there: Duration) -> Self {
         match here.checked_sub(there) {
             Some(ahead) => Self::Ahead(ahead),
@@ -95,7 +96,7 @@ impl Offset {
         }
     }
 
-    /// Converts a time of that clock to this one.
+    /// Converts a time of the other clock to this one.
     fn applied(self, at: Duration) -> Duration {
         match self {
             Self::Ahead(ahead) => at.saturating_add(ahead),
@@ -105,7 +106,7 @@ impl Offset {
 }
 
 impl FileRecorder {
-    /// A recorder for the file `name` (secrets removed), whose reads carry times of `clock`.
+    /// Creates a recorder for the file `name` (secrets removed), whose reads have times of `clock`.
     #[must_use]
     pub fn new(sink: Arc<dyn TraceSink>, name: &str, clock: &dyn Clock) -> Self {
         let origin = Offset::between(sink.now(), clock.now());
@@ -113,8 +114,8 @@ impl FileRecorder {
         Self { sink, file, origin }
     }
 
-    /// Tells that a read is done, on the thread that did it. Times are those of the file's clock;
-    /// `absent_bytes` as in [`ReadEvent::absent_bytes`].
+    /// Records a completed read, on the thread that submitted it. Times are those of the file's
+    /// clock; `absent_bytes` as in [`ReadEvent::absent_bytes`].
     pub fn record(
         &self,
         ranges: &[Range<u64>],
@@ -139,14 +140,15 @@ impl FileRecorder {
     }
 }
 
-/// A number of the current thread: 0 for the first that asked, and so on. Never reused.
+/// The number of the current thread: 0 for the first thread that calls this, and so on. Never
+/// reused.
 #[must_use]
 pub fn thread_number() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     thread_local! {
         static MINE: u32 = NEXT.fetch_add(1, Ordering::Relaxed);
     }
-    // A thread that is coming to its end has no number any more.
+    // A thread that is ending no longer has a number.
     MINE.try_with(|number| *number).unwrap_or(u32::MAX)
 }
 

@@ -1,8 +1,8 @@
-//! The reads of a trace as its threads did them, for whoever does them again.
+//! The reads of a trace by thread, for a replay.
 //!
 //! A thread does one read after the other. Between two reads it works as long as the recorded
-//! program did, from the end of one read to the submission of the next; recorded waits for data are
-//! not part of that.
+//! program did, from the end of one read to the submission of the next; waits for data in the
+//! recording are not part of that time.
 
 use super::TracedRead;
 use hither_core::error::Result;
@@ -15,7 +15,7 @@ use std::time::Duration;
 pub struct Script {
     /// The threads, by their numbers in the trace.
     pub threads: BTreeMap<u32, ThreadScript>,
-    /// Time from the first submission to the last end of a read, as recorded.
+    /// Time from the first submission to the end of the last read, as recorded.
     pub recorded: Duration,
 }
 
@@ -23,9 +23,9 @@ pub struct Script {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ThreadScript {
     steps: Vec<ScriptStep>,
-    /// The ranges of all steps, one after the other.
+    /// The ranges of all steps, concatenated.
     ranges: Vec<Range<u64>>,
-    /// The end of the last read, in the trace.
+    /// The time at which the last read ended, in the trace.
     end: Duration,
 }
 
@@ -40,11 +40,11 @@ pub struct ScriptStep {
 }
 
 impl Script {
-    /// The script of these reads, which are in the order of their submission.
+    /// Creates the script of these reads, which are in the order of their submission.
     ///
     /// # Errors
     ///
-    /// The first error among the reads.
+    /// The first error of the reads.
     pub fn of(reads: impl Iterator<Item = Result<TracedRead>>) -> Result<Self> {
         let mut script = Self::default();
         let mut first = None;
@@ -110,7 +110,7 @@ mod tests {
             read(0, 10, 20, &[0..1, 5..6]),
             read(1, 15, 16, &[0..1]),
             read(0, 23, 30, &[2..3]),
-            // Submitted before the one before had ended.
+            // Submitted before the previous read had ended.
             read(0, 29, 31, &[3..4]),
         ];
         let script = Script::of(reads.into_iter().map(Ok)).unwrap();

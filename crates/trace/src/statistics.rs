@@ -1,16 +1,16 @@
 //! Statistics of a trace.
 //!
-//! The reads must come in the order in which they were submitted
-//! ([`SubmissionOrder`](super::InOrder)). Every file is looked at by itself, as if the program read
-//! nothing else: a program that alternates between two files reads each in its own order. A vector
-//! read counts as its ranges, in their order, wherever places and sizes are concerned, and as one
-//! read wherever it is about waiting.
+//! The reads must be in the order of their submission
+//! ([`SubmissionOrder`](crate::SubmissionOrder)). Each file is analysed separately, as if the
+//! program read only this file: a program that alternates between two files reads each in its own
+//! order. For offsets and sizes, a vector read counts as its ranges, in their order; for waits, it
+//! counts as one read.
 //!
-//! The displacement of a range is how far it begins from where the one before it ended: 0 is
-//! sequential, below 0 is backwards. Furano and Hanushevsky plot its frequency for a job of BaBar
-//! over the interval of a few 100,000 bytes around 0 (CHEP 2006, figure 2);
-//! [`Displacements::plain`] is that plot, [`Displacements::logarithmic`] shows near and far at
-//! once.
+//! The displacement of a range is the distance from the end of the previous range to its start: 0
+//! is sequential, below 0 is backwards. Furano and Hanushevsky plot its frequency for a job of
+//! BaBar over the interval of a few 100,000 bytes around 0 (CHEP 2006, figure 2);
+//! [`Displacements::plain`] is that plot, [`Displacements::logarithmic`] covers small and large
+//! displacements.
 
 mod bins;
 mod coverage;
@@ -26,37 +26,37 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// More files than this are not looked at.
+/// Maximum number of files.
 const MAX_FILES: usize = 1 << 16;
 
 /// Statistics of a trace.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Statistics {
-    /// From the first submission to the last consumption, in seconds.
+    /// Time from the first submission to the last consumption, in seconds.
     pub seconds: f64,
-    /// Threads that read.
+    /// Number of threads with reads.
     pub threads: u64,
-    /// Time from the first read of a thread to the end of its last, in seconds, summed over
+    /// Time from the first read of a thread to the end of its last one, in seconds, summed over
     /// threads.
     pub thread_seconds: f64,
-    /// Time of that in which a thread waited for bytes, in seconds; reads of one thread that
-    /// overlap are counted once.
+    /// Part of that time in which a thread waited for bytes, in seconds; overlapping reads of one
+    /// thread count once.
     pub waited_seconds: f64,
-    /// All files together. Names none.
+    /// All files together, without a name.
     pub all: FileStatistics,
     /// Each file that was read, in the order of the trace's names.
     pub files: Vec<FileStatistics>,
 }
 
 impl Statistics {
-    /// Share of the threads' time that they waited, 0 to 1.
+    /// Share of the threads' time that they spent waiting, 0 to 1.
     #[must_use]
     pub fn waited_share(&self) -> f64 {
         if self.thread_seconds > 0.0 { self.waited_seconds / self.thread_seconds } else { 0.0 }
     }
 
-    /// Looks at all of `reads`, which must be in the order of submission. `names` gives the name of
-    /// each file, and is asked when all reads have been seen.
+    /// Computes the statistics of `reads`, which must be in the order of submission. `names`
+    /// returns the names of the files; it is called after the last read.
     ///
     /// # Errors
     ///
@@ -80,13 +80,13 @@ struct Seen {
     threads: BTreeMap<u32, ThreadState>,
 }
 
-/// A thread's time, from its first submission on.
+/// Times of a thread, from its first submission on.
 #[derive(Debug, Clone, Copy)]
 struct ThreadState {
     first: Duration,
     last: Duration,
     waited: Duration,
-    /// Waiting has been counted up to here.
+    /// Time up to which waits have been counted.
     counted: Duration,
 }
 

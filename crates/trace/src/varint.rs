@@ -1,7 +1,7 @@
-//! Numbers in as few bytes as they need: seven bits in each, the lowest first, the eighth says that
-//! more follow (LEB128).
+//! Integers of variable length: seven bits in each byte, the lowest first; the eighth bit means
+//! that more bytes follow (LEB128).
 
-/// Appends `value`: 1 to 10 bytes.
+/// Appends `value` in 1 to 10 bytes.
 pub(super) fn put(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         #[expect(clippy::cast_possible_truncation, reason = "the low seven bits are meant")]
@@ -12,13 +12,13 @@ pub(super) fn put(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Appends a difference: small ones of either sign are short.
+/// Appends a difference; values near 0 are short.
 pub(super) fn put_signed(out: &mut Vec<u8>, value: i64) {
     put(out, (value.cast_unsigned() << 1) ^ (value >> 63).cast_unsigned());
 }
 
-/// Takes a number from the front; none if the bytes end within it, or if it needs more than 64
-/// bits.
+/// Takes a number from the front; returns `None` if the bytes end within it, or if it needs more
+/// than 64 bits.
 pub(super) fn take(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0_u64;
     for shift in (0..64).step_by(7) {

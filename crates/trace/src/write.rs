@@ -1,4 +1,4 @@
-//! Writes traces.
+//! Writer of traces.
 
 use super::format::{
     ADJACENT, ALL_ABSENT, AT_ONCE, Before, HEAD_BYTES, MAX_NAME_BYTES, MAX_RANGES, NAMES,
@@ -12,15 +12,15 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::time::Duration;
 
-/// A block is written when it has this many bytes: some thousands of reads.
+/// Size at which a block is written: it contains several thousand reads.
 const BLOCK_BYTES: usize = 32 << 10;
 
-/// ... or when its first read is this old at the next one, so that a program that dies leaves all
-/// but the last moments.
+/// Age of its first read at which a block is written when the next read is recorded, so that a
+/// killed program loses only the last moments.
 const BLOCK_AGE: Duration = Duration::from_secs(1);
 
 /// Writes a trace: [`TraceWriter::number`] names a file, [`TraceWriter::record`] adds a read,
-/// [`TraceWriter::flush`] writes what is held. Holds some 32 KiB.
+/// [`TraceWriter::flush`] writes the buffered reads. Buffers about 32 KiB.
 #[derive(Debug)]
 pub struct TraceWriter<W: Write> {
     output: W,
@@ -29,22 +29,22 @@ pub struct TraceWriter<W: Write> {
 }
 
 impl<W: Write> TraceWriter<W> {
-    /// Begins a trace.
+    /// Starts a trace: writes its header.
     ///
     /// # Errors
     ///
-    /// Those of `output`.
+    /// The errors of `output`.
     pub fn new(mut output: W) -> io::Result<Self> {
         output.write_all(&header())?;
         Ok(Self { output, numbers: HashMap::new(), block: Block::new() })
     }
 
-    /// The number of the file called `name`, which is written at once if it is new. Of a name
-    /// longer than 64 KiB the beginning is kept.
+    /// The number of the file with this name. Writes a new name immediately. A name longer than 64
+    /// KiB is truncated.
     ///
     /// # Errors
     ///
-    /// Those of the output.
+    /// The errors of the output.
     pub fn number(&mut self, name: &str) -> io::Result<u32> {
         let name = name.get(..name.floor_char_boundary(MAX_NAME_BYTES)).unwrap_or_default();
         if let Some(number) = self.numbers.get(name) {
@@ -65,7 +65,7 @@ impl<W: Write> TraceWriter<W> {
     ///
     /// # Errors
     ///
-    /// Those of the output.
+    /// The errors of the output.
     pub fn record(&mut self, event: &ReadEvent<'_>) -> io::Result<()> {
         if event.ranges.len() > MAX_RANGES {
             return self.record_in_pieces(event);
@@ -78,7 +78,7 @@ impl<W: Write> TraceWriter<W> {
         Ok(())
     }
 
-    /// One record for as many ranges as a record may hold, all with the same times.
+    /// Adds one record for each [`MAX_RANGES`] ranges, all with the same times.
     fn record_in_pieces(&mut self, event: &ReadEvent<'_>) -> io::Result<()> {
         let mut absent_bytes = event.absent_bytes;
         for ranges in event.ranges.chunks(MAX_RANGES) {
@@ -89,11 +89,11 @@ impl<W: Write> TraceWriter<W> {
         Ok(())
     }
 
-    /// Writes what is held.
+    /// Writes the buffered reads.
     ///
     /// # Errors
     ///
-    /// Those of the output.
+    /// The errors of the output.
     pub fn flush(&mut self) -> io::Result<()> {
         self.write_block()?;
         self.output.flush()
@@ -110,10 +110,10 @@ impl<W: Write> TraceWriter<W> {
     }
 }
 
-/// Fills in what stands before the payload.
+/// Fills in the bytes before the payload.
 fn seal(block: &mut [u8], kind: u8) {
     let (head, payload) = block.split_at_mut(HEAD_BYTES);
-    // 32 KiB and one record of the largest size.
+    // At most 32 KiB and one record of the largest size.
     let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
     head[0] = kind;
     head[1..5].copy_from_slice(&length.to_le_bytes());
@@ -121,12 +121,12 @@ fn seal(block: &mut [u8], kind: u8) {
     head[5..].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// The reads that are not written yet, as they will be.
+/// The encoded reads that are not written yet.
 #[derive(Debug)]
 struct Block {
-    /// Room for what stands before the payload, then the payload.
+    /// Space for the bytes before the payload, then the payload.
     bytes: Vec<u8>,
-    /// When the first read was submitted.
+    /// Time at which the first read was submitted.
     began: Duration,
     before: Before,
 }
@@ -198,7 +198,7 @@ impl Block {
     }
 }
 
-/// Appends ranges, the first encoded relative to `end`; returns the end of the last.
+/// Appends ranges, the first one encoded relative to `end`; returns the end of the last one.
 fn put_ranges(out: &mut Vec<u8>, ranges: &[Range<u64>], adjacent: bool, mut end: u64) -> u64 {
     let mut told = adjacent;
     for range in ranges {
@@ -211,13 +211,13 @@ fn put_ranges(out: &mut Vec<u8>, ranges: &[Range<u64>], adjacent: bool, mut end:
     end
 }
 
-/// `to - from`, around the corner of the number circle if it must be: adding it again gives `to`.
+/// `to - from` modulo 2^64: adding it to `from` wraps around to `to`.
 fn difference(to: u64, from: u64) -> i64 {
     to.wrapping_sub(from).cast_signed()
 }
 
-/// A time beyond 97 years counts as that: three of them added up, or the difference of two, still
-/// are numbers of 63 bits. What other programs recorded may say anything.
+/// Times beyond 97 years are limited to that: the sum of three of them, or the difference of two,
+/// still fits into 63 bits. Recordings of other programs may contain any time.
 const MAX_NANOSECONDS: u64 = i64::MAX as u64 / 3;
 
 fn nanoseconds(duration: Duration) -> u64 {

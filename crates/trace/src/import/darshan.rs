@@ -1,6 +1,6 @@
 //! Text of `darshan-dxt-parser`, which prints the extended traces of Darshan.
 //!
-//! Reads stand under the file and the rank that did them:
+//! Reads follow a header with their file and rank:
 //!
 //! ```text
 //! # DXT, file_id: 17855743881390289785, file_name: /data/f.root
@@ -9,9 +9,9 @@
 //!  X_POSIX       3   read        0           0      262144      0.1041      0.1052   14063714889
 //! ```
 //!
-//! Times are seconds since the start of the job. A thread here is a rank, or a thread of one since
-//! Darshan 3.5, which names them. Calls of MPI-IO (`X_MPIIO`) are left out: they appear
-//! again as the calls of POSIX that they made.
+//! Times are in seconds since the start of the job. A thread of the trace is a rank or, since
+//! Darshan 3.5, which states them, a thread of a rank. Calls of MPI-IO (`X_MPIIO`) are ignored:
+//! they appear again as the POSIX calls that they made.
 
 use super::{Importer, Line, Read};
 use crate::ReadTimes;
@@ -20,15 +20,14 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::time::Duration;
 
-/// Maximum number of threads in a record.
+/// Maximum number of threads in a recording.
 const MAX_THREADS: usize = 1 << 16;
 
 #[derive(Debug, Default)]
 pub(super) struct Darshan {
-    /// The file under which the next reads stand.
+    /// The file of the following reads.
     name: Option<String>,
-    /// Numbers of threads, by rank and, if there is one, identifier. Invariant: at most
-    /// [`MAX_THREADS`].
+    /// Numbers of threads, by rank and, if stated, identifier. Invariant: at most [`MAX_THREADS`].
     threads: BTreeMap<(u32, Option<u64>), u32>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, Read};
 
-/// The longest line, in bytes. A vector read of 1,024 ranges takes some 60 KiB.
+/// Maximum length of a line, in bytes. A vector read of 1,024 ranges takes about 60 KiB.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Splits an input into lines.
@@ -18,8 +18,8 @@ impl<R: BufRead> Lines<R> {
         Self { input, line: Vec::new(), text: String::new() }
     }
 
-    /// The next line, if there is one; `Some(None)` for a line that is too long. Bytes that are not
-    /// UTF-8 are replaced.
+    /// Reads the next line; `None` at the end, `Some(None)` for a line that is too long. Invalid
+    /// UTF-8 is replaced.
     pub(super) fn next(&mut self) -> io::Result<Option<Option<&str>>> {
         self.line.clear();
         self.input.by_ref().take(MAX_BYTES).read_until(b'\n', &mut self.line)?;

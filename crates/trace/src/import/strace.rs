@@ -8,11 +8,11 @@
 //! 813   1763749200.200300 <... read resumed>"\0\1"..., 64) = 64 <0.000200>
 //! ```
 //!
-//! The number of the thread is there with `-f` (also as `[pid 813]`), the time with `-ttt` or
+//! The number of the thread is present with `-f` (also as `[pid 813]`), the time with `-ttt` or
 //! `-tt`, the duration with `-T`, names of descriptors (`3</data/a.root>`) with `-y`. Threads of
-//! one process share their descriptors. A child process has a copy of its parent's if the record
-//! shows how it started (`-e trace=process`); else it counts as a thread. Duplicated descriptors
-//! share their position, as in the kernel.
+//! one process share their descriptors. A child process has a copy of its parent's descriptors if
+//! the recording shows its start (`-e trace=process`); otherwise it is treated as a thread.
+//! Duplicated descriptors share their position, as in the kernel.
 
 mod call;
 mod descriptors;
@@ -25,14 +25,14 @@ use hither_core::error::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// The largest number of interrupted calls, and the longest beginning of one, in bytes.
+/// Maximum number of interrupted calls, and maximum length of the first part of one, in bytes.
 const MAX_UNFINISHED: usize = 1 << 12;
 const MAX_BEGINNING_BYTES: usize = 16 << 10;
 
 /// The state of an import.
 #[derive(Debug, Default)]
 pub(super) struct Strace {
-    /// Calls that were interrupted by another line, by thread: their start, and their text so far.
+    /// Calls that another line interrupted, by thread: their start time, and the text so far.
     unfinished: HashMap<u32, (Duration, String)>,
     descriptors: Descriptors,
 }
@@ -67,7 +67,7 @@ impl Importer for Strace {
 }
 
 impl Strace {
-    /// Takes a complete call.
+    /// Handles a complete call.
     fn done(
         &mut self,
         thread: u32,

@@ -4,7 +4,7 @@ use hither_transport::redact_url;
 use proptest::prelude::*;
 use std::time::Duration;
 
-/// The reads that an import of `text` finds, each with the name of its file, and the summary.
+/// The reads in an import of `text`, each with the name of its file, and the summary.
 fn imported(
     format: ImportFormat,
     text: &str,
@@ -28,7 +28,7 @@ fn at(file: &str, thread: u32, ranges: &[Range<u64>]) -> (String, u32, Vec<Range
     (file.to_owned(), thread, ranges.to_vec())
 }
 
-/// As XRootD 5.5 writes it.
+/// In the format of XRootD 5.5.
 const QUOTED: &str = r#""948","Open","1795287595.500000000","root://me:hush@host:1094//data/f.root?authz=hush;16;0;0","1795287595.600000000","[SUCCESS]",""
 "948","Stat","1795287595.600000000","false;0","1795287595.700000000","[SUCCESS]","1000;0;1;1;1;0644;a;b;"
 "948","Read","1795287595.700000000","10;20;0","1795287595.950000000","[SUCCESS]","20"
@@ -68,7 +68,7 @@ fn records_without_quotes_are_imported() {
     assert_eq!(imported_ranges(ImportFormat::Xrdrecord, &comma)[0], at(name, 0, &[10..30]));
 }
 
-/// As strace 6.1 writes it.
+/// In the format of strace 6.1.
 const STRACE: &str = r#"812 1795288196.100000 execve("/bin/job", ["job"], 0x7ffd /* 3 vars */) = 0 <0.000300>
 812 1795288196.200000 openat(AT_FDCWD, "/data/a.bin", O_RDONLY|O_CLOEXEC) = 3 <0.000011>
 812 1795288196.300000 openat(AT_FDCWD, "/none", O_RDONLY) = -1 ENOENT (No such file or directory) <0.000005>
@@ -179,12 +179,12 @@ proptest! {
         }
         letters.truncate(cut.index(letters.len()) + 1);
         let text: String = letters.into_iter().collect();
-        // bytes too large for a file are no harm
+        // offsets that are too large for a file have no effect
         drop(imported(format, &text));
     }
 }
 
-/// As `darshan-dxt-parser` of 3.4 prints it.
+/// In the format of `darshan-dxt-parser` 3.4.
 const DXT: &str = "# darshan log version: 3.41
 # DXT, file_id: 17855743881390289785, file_name: /data/my file.root
 # DXT, rank: 0, hostname: node7
@@ -204,7 +204,7 @@ const DXT: &str = "# darshan log version: 3.41
 
 #[test]
 fn threads_of_a_rank_are_told_apart() {
-    // As Darshan 3.5 prints it.
+    // In the format of Darshan 3.5.
     let text = "# DXT, file_id: 1, file_name: /data/f
  X_POSIX       0   read        0               0              10      0.1000      0.2000   140637148894720
  X_POSIX       0   read        1              10              10      0.1000      0.2000   140637148890000  [OST: 3]
@@ -228,7 +228,7 @@ fn extended_traces_of_darshan_are_imported() {
     assert_eq!(found, expected);
     let times = reads[0].1.times;
     assert_eq!((times.submitted.as_millis(), times.consumed.as_millis()), (200, 250));
-    // An end before the start is a fault of the clock.
+    // An end before the start is an error of the clock.
     assert_eq!(reads[1].1.times.consumed, reads[1].1.times.submitted);
     assert_eq!(summary, ImportSummary { reads: 3, files: 2, lines: 15, lines_skipped: 1 });
 }

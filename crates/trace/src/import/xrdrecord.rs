@@ -1,6 +1,6 @@
-//! Records of `XrdClRecorder`, the plug-in of `XRootD`'s client.
+//! Recordings of `XrdClRecorder`, a plug-in of the `XRootD` client.
 //!
-//! One line for each operation, written when it ends (`XrdClAction.hh` of `XRootD` 5):
+//! One line per operation, written when it ends (`XrdClAction.hh` of `XRootD` 5):
 //!
 //! ```text
 //! "id","Open","start","URL;flags;mode;timeout","stop","status",""
@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Some versions write the same without quotes. A comma in a URL or in the text of an error then
-//! looks like one that ends a field; the fields behind a URL have known forms, which give its end.
-//! Times are seconds since 1970. The id is the address of the file object, so it is used again
+//! looks like the end of a field; the fields after a URL have known formats, which determine its
+//! end. Times are in seconds since 1970. The id is the address of the file object, so it is reused
 //! after a close.
 
 use super::{Importer, Line, Read, Redact};
@@ -21,7 +21,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::time::Duration;
 
-/// The largest number of files that are open at a time.
+/// Maximum number of files that are open at the same time.
 const MAX_OPEN: usize = 1 << 16;
 
 /// The names of the open files.
@@ -76,7 +76,7 @@ impl<'a> Row<'a> {
         }
         let fields: Vec<_> = line.splitn(4, ',').collect();
         let [id, action, start, rest] = fields[..] else { return None };
-        // The field before the first field that is a time.
+        // The arguments end before the first field that is a time.
         let (arguments, stop, rest) = rest.match_indices(',').find_map(|(comma, _)| {
             let arguments = rest.get(..comma)?;
             let after = rest.get(comma + 1..)?;
@@ -93,7 +93,7 @@ impl Xrdrecord {
         Self { open: HashMap::new(), redact }
     }
 
-    /// Adds a file. If its open failed, no read follows.
+    /// Adds a file. If its open failed, no reads follow.
     fn opened(&mut self, row: &Row<'_>) -> Result<Line> {
         // flags, mode, timeout
         let Some(url) = row.arguments.rsplitn(4, ';').nth(3) else { return Ok(Line::Unknown) };
@@ -135,7 +135,7 @@ impl Xrdrecord {
 }
 
 fn time(text: &str) -> Option<Duration> {
-    // A whole number is something else.
+    // An integer is not a time.
     let seconds = text.parse().ok().filter(|_| text.contains('.'))?;
     Duration::try_from_secs_f64(seconds).ok()
 }

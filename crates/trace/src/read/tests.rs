@@ -63,7 +63,7 @@ proptest! {
         let cut = HEADER_BYTES + cut.index(bytes.len() - HEADER_BYTES);
         let (found, cut_bytes) = whole(&bytes[..cut]);
         prop_assert!(reads.starts_with(&found));
-        // what was recognised and what was not are all of it
+        // the decoded bytes and the rest are the complete input
         let kept = cut - usize::try_from(cut_bytes).unwrap();
         prop_assert_eq!(whole(&bytes[..kept]), (found, 0));
     }

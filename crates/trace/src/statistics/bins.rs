@@ -1,4 +1,4 @@
-//! Numbers sorted into bins.
+//! Histograms of integers.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -8,15 +8,14 @@ use std::collections::BTreeMap;
 pub struct Bin {
     /// The lower limit.
     pub from: i64,
-    /// The upper limit. Of the limits, the one nearer to 0 belongs to the interval, the other does
-    /// not.
+    /// The upper limit. The interval includes the limit that is nearer to 0, and excludes the other
+    /// one.
     pub to: i64,
     /// Count of numbers.
     pub count: u64,
 }
 
-/// Bins whose limits grow by steps of 1, 2, 5, 10, ... on both sides of 0, which has a bin of its
-/// own.
+/// Bins with the limits 1, 2, 5, 10, ... on both sides of 0, and a separate bin for 0.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Logarithmic(BTreeMap<i16, u64>);
 
@@ -68,7 +67,7 @@ fn join(into: &mut BTreeMap<i16, u64>, from: &BTreeMap<i16, u64>) {
     }
 }
 
-/// All bins from the first that holds something to the last, the empty ones between them too.
+/// All bins from the first to the last with a count, including empty ones between them.
 fn bins(counts: &BTreeMap<i16, u64>, limits: impl Fn(i16) -> (i64, i64)) -> Vec<Bin> {
     let ends = counts.first_key_value().zip(counts.last_key_value());
     let Some(((&first, _), (&last, _))) = ends else { return Vec::new() };
@@ -79,8 +78,7 @@ fn bins(counts: &BTreeMap<i16, u64>, limits: impl Fn(i16) -> (i64, i64)) -> Vec<
     (first..=last).map(bin).collect()
 }
 
-/// Number of steps of 1, 2, 5, 10, ... between 0 and `number`; below 0 if it is. lie between 0 and
-/// `number`; below 0 if it is.
+/// Number of limits 1, 2, 5, 10, ... between 0 and `number`; negative for a negative `number`.
 fn steps(number: i64) -> i16 {
     let Some(decade) = number.unsigned_abs().checked_ilog10() else { return 0 };
     let leading = number.unsigned_abs() / 10_u64.pow(decade);
@@ -89,14 +87,14 @@ fn steps(number: i64) -> i16 {
     if number < 0 { -steps } else { steps }
 }
 
-/// The `steps`-th of 1, 2, 5, 10, ..., counted from 0.
+/// The limit with this index in 1, 2, 5, 10, ..., from 0.
 fn limit(steps: i16) -> i64 {
     let [decade, within] = [steps / 3, steps % 3].map(|part| u32::try_from(part).unwrap_or(0));
     let leading = [1, 2, 5].get(within as usize).copied().unwrap_or(1);
     10_i64.checked_pow(decade).and_then(|power| power.checked_mul(leading)).unwrap_or(i64::MAX)
 }
 
-/// Bins of equal width, and how many numbers lie beyond them.
+/// Bins of equal width, and the count of numbers outside them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LinearBins {
     /// Lower limit of the first bin.

@@ -1,24 +1,24 @@
-//! Which bytes were read at all.
+//! The bytes that were read at least once.
 
 use hither_core::range;
 use std::ops::Range;
 
-/// The union of ranges. What was added last is kept as it came and joined with the rest when there
-/// is as much of it, so that an addition costs a logarithm, and memory follows the number of
-/// separate ranges.
+/// The union of ranges. Recent ranges are kept unsorted, and merged with the others once they are
+/// as many, so that adding a range takes amortized logarithmic time, and memory is proportional to
+/// the number of separate ranges.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Coverage {
     joined: Vec<Range<u64>>,
     recent: Vec<Range<u64>>,
 }
 
-/// Minimum number of ranges before they are joined.
+/// Minimum number of ranges before they are merged.
 const FEWEST: usize = 1 << 10;
 
 impl Coverage {
     pub(super) fn add(&mut self, range: Range<u64>) {
         match self.recent.last_mut() {
-            // sequential reads take no room
+            // sequential reads need no new entry
             Some(last) if last.end == range.start => last.end = range.end,
             _ => self.recent.push(range),
         }

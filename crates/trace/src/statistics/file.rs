@@ -7,16 +7,16 @@ use hither_core::range;
 use serde::Serialize;
 use std::time::Duration;
 
-/// Reads of a file, or of all files.
+/// Statistics of the reads of a file, or of all files.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FileStatistics {
-    /// The name of the file; empty if it is about all.
+    /// The name of the file; empty for all files.
     pub name: String,
-    /// Reads, a vector read being one.
+    /// Number of reads; a vector read counts as one.
     pub reads: u64,
-    /// Reads of more than one range.
+    /// Number of reads with several ranges.
     pub vector_reads: u64,
-    /// Ranges of all reads.
+    /// Number of ranges of all reads.
     pub ranges: u64,
     /// Bytes of all reads.
     pub bytes: u64,
@@ -24,21 +24,21 @@ pub struct FileStatistics {
     pub distinct_bytes: u64,
     /// Reads that found all their bytes.
     pub present: u64,
-    /// Reads of which some bytes were still on their way, and none had to be asked for.
+    /// Reads of which some bytes were in flight, and none had to be requested.
     pub in_flight: u64,
-    /// Reads of which some bytes had to be asked for, and some had not.
+    /// Partial hits: reads of which some bytes had to be requested.
     pub partial: u64,
-    /// Reads of which all bytes had to be asked for.
+    /// Misses: reads of which all bytes had to be requested.
     pub absent: u64,
-    /// Bytes that had to be asked for.
+    /// Bytes that had to be requested.
     pub absent_bytes: u64,
-    /// From submission to completion, in seconds, summed over reads.
+    /// Time from submission to completion, in seconds, summed over reads.
     pub waited_seconds: f64,
-    /// The longest of these.
+    /// The longest of these times.
     pub longest_wait_seconds: f64,
     /// Count of ranges by size in bytes; the limits are powers of two.
     pub sizes: Vec<Bin>,
-    /// Where a range begins, seen from the end of the one before.
+    /// Distances from the end of a range to the start of the next one.
     pub displacements: Displacements,
     /// Ranges that follow each other without a gap.
     pub runs: Runs,
@@ -51,7 +51,7 @@ impl FileStatistics {
         share(self.bytes.saturating_sub(self.distinct_bytes), self.bytes)
     }
 
-    /// Share of the reads for which bytes had to be asked for, 0 to 1.
+    /// Share of the reads for which bytes had to be requested, 0 to 1.
     #[must_use]
     pub fn miss_share(&self) -> f64 {
         share(self.partial.saturating_add(self.absent), self.reads)
@@ -61,42 +61,42 @@ impl FileStatistics {
 /// Distance from the end of a range to the start of the next one, in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Displacements {
-    /// Number of distances: one less than ranges.
+    /// Number of distances: in each file, one less than the number of ranges.
     pub count: u64,
     /// Number of distances that are 0.
     pub sequential: u64,
     /// Number of distances below 0.
     pub backward: u64,
-    /// Number of distances of at most 500,000 bytes either way.
+    /// Number of distances of at most 500,000 bytes in either direction.
     pub near: u64,
-    /// By bins whose limits are 1, 2, 5, 10, ... either way, and 0.
+    /// Histogram with the limits 1, 2, 5, 10, ... in either direction, and 0.
     pub logarithmic: Vec<Bin>,
-    /// By bins of 10,000 bytes, the middle one around 0.
+    /// Histogram with bins of 10,000 bytes, the middle one around 0.
     pub plain: LinearBins,
 }
 
 impl Displacements {
-    /// Share that is at most 500,000 bytes, 0 to 1.
+    /// Share of the distances of at most 500,000 bytes, 0 to 1.
     #[must_use]
     pub fn near_share(&self) -> f64 {
         share(self.near, self.count)
     }
 }
 
-/// Ranges that follow each other without a gap are a run; one that follows none is a run of one.
+/// Runs: sequences of ranges that follow each other without a gap. A single range is a run of one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Runs {
     /// Number of runs.
     pub count: u64,
-    /// Ranges in the longest.
+    /// Number of ranges of the longest run.
     pub longest_ranges: u64,
-    /// Bytes of the largest.
+    /// Number of bytes of the largest run.
     pub longest_bytes: u64,
     /// Count of runs by number of ranges; the limits are powers of two.
     pub lengths: Vec<Bin>,
 }
 
-/// Bytes that are near: the interval of figure 2 (see the module above).
+/// Maximum of a small distance, in bytes: the interval of figure 2 (see the module above).
 const NEAR_BYTES: u64 = 500_000;
 
 /// Statistics of a file so far.
@@ -132,7 +132,7 @@ struct Counts {
 }
 
 impl FileState {
-    /// Looks at a read that was submitted after all that were looked at before.
+    /// Adds a read, which was submitted after all those added before.
     pub(super) fn add(&mut self, read: &TracedRead) {
         let bytes = read.bytes();
         let counts = &mut self.counts;
@@ -161,7 +161,7 @@ impl FileState {
         }
     }
 
-    /// A range begins at `start`.
+    /// Adds the displacement of a range that begins at `start`.
     fn displace(&mut self, start: u64) {
         let Some(end) = self.end else { return };
         let all = &mut self.displacements;
@@ -191,13 +191,13 @@ impl FileState {
         }
     }
 
-    /// There are no more reads.
+    /// Ends the statistics after the last read.
     pub(super) fn end(&mut self) {
         self.end_run();
         self.distinct_bytes = self.coverage.bytes();
     }
 
-    /// Adds what another file has been seen to be, which has ended.
+    /// Adds the statistics of another file, which has ended.
     pub(super) fn join(&mut self, other: &Self) {
         let counts = &mut self.counts;
         let more = &other.counts;
@@ -230,7 +230,7 @@ impl FileState {
         self.lengths.join(&other.lengths);
     }
 
-    /// The same for people, under a name.
+    /// Converts the state to statistics with a name.
     pub(super) fn statistics(self, name: String) -> FileStatistics {
         let Counts {
             reads,
@@ -267,7 +267,7 @@ impl FileState {
     }
 }
 
-/// `part` of `whole`; 0 of nothing.
+/// `part` as a share of `whole`; 0 if `whole` is 0.
 #[expect(clippy::cast_precision_loss, reason = "a share for people")]
 fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }

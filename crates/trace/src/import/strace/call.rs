@@ -6,21 +6,21 @@ use std::time::Duration;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Row<'a> {
     pub(super) thread: u32,
-    /// Since 1970, or since midnight, or 0 if there is no time.
+    /// Since 1970 or since midnight; 0 if the line has no time.
     pub(super) at: Duration,
     pub(super) text: Text<'a>,
 }
 
-/// The part of a call that a line has.
+/// The part of a call in a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Text<'a> {
-    /// All of it.
+    /// The whole call.
     Whole(&'a str),
-    /// The beginning.
+    /// The first part.
     Begun(&'a str),
-    /// The rest.
+    /// The second part.
     Resumed(&'a str),
-    /// Signals, exits.
+    /// A signal or an exit.
     Nothing,
 }
 
@@ -35,7 +35,7 @@ impl<'a> Row<'a> {
         } else if let Some((word, after)) = rest.split_once(' ')
             && let Ok(number) = word.parse()
         {
-            // A time has a point or colons in it.
+            // The word is not a time, which has a point or colons.
             thread = number;
             rest = after.trim_start();
         }
@@ -80,7 +80,7 @@ fn time(word: &str) -> Option<Duration> {
 pub(super) struct Call<'a> {
     pub(super) name: &'a str,
     pub(super) arguments: &'a str,
-    /// None for a call that failed or did not return.
+    /// `None` for a call that failed or did not return.
     pub(super) result: Option<u64>,
     pub(super) took: Option<Duration>,
 }
@@ -92,7 +92,7 @@ impl<'a> Call<'a> {
         if name.is_empty() || !name.bytes().all(word) {
             return None;
         }
-        // The data that was read may contain the end of a call: the last one counts.
+        // The data of a read may contain the text of the end of a call, so the last one counts.
         let (arguments, outcome) = rest.rmatch_indices(" = ").find_map(|(at, sign)| {
             let arguments = rest.get(..at)?.trim_end().strip_suffix(')')?;
             let outcome = rest.get(at + sign.len()..)?;
@@ -110,7 +110,7 @@ impl<'a> Call<'a> {
         Some(Self { name, arguments, result, took })
     }
 
-    /// The first argument, a number.
+    /// The first argument as a number.
     pub(super) fn descriptor(&self) -> Option<u64> {
         self.arguments.split([',', '<']).next()?.trim().parse().ok()
     }
@@ -123,7 +123,7 @@ impl<'a> Call<'a> {
         rest.get(..end).filter(|name| name.starts_with('/'))
     }
 
-    /// The first argument in quotes, unquoted.
+    /// The first quoted argument, unquoted.
     pub(super) fn path(&self) -> Option<String> {
         let (_, rest) = self.arguments.split_once('"')?;
         unquoted(rest)

@@ -4,13 +4,13 @@ use super::call::Call;
 use hither_core::error::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 
-/// The largest number of entries of all tables together.
+/// Maximum number of entries of all tables together.
 const MAX_ENTRIES: usize = 1 << 20;
 
 /// The descriptors of all processes.
 #[derive(Debug, Default)]
 pub(super) struct Descriptors {
-    /// The table of each thread; other threads have table 0.
+    /// The table of each thread; a thread without an entry has table 0.
     tables_of: HashMap<u32, usize>,
     /// The index of the open file of each descriptor. There is always a table 0.
     tables: Vec<HashMap<u64, usize>>,
@@ -68,7 +68,7 @@ impl Descriptors {
         Ok(())
     }
 
-    /// Records the name that the record gives to the descriptor of a call, if it does.
+    /// Records the name that the recording states for the descriptor of a call, if there is one.
     pub(super) fn name(&mut self, thread: u32, call: &Call<'_>) -> Result<()> {
         let Some((descriptor, name)) = call.descriptor().zip(call.descriptor_name()) else {
             return Ok(());
@@ -83,7 +83,7 @@ impl Descriptors {
         self.file(thread, descriptor).map(|file| file.name.clone())
     }
 
-    /// Advances the position by `bytes`, and returns the position before.
+    /// Advances the position by `bytes`, and returns the previous position.
     pub(super) fn advance(
         &mut self,
         thread: u32,
@@ -116,7 +116,7 @@ impl Descriptors {
         &mut self.tables[table]
     }
 
-    /// Counts entries that are added. None is ever removed, so this bounds all memory.
+    /// Counts new entries. Entries are never removed from the count, so it bounds the memory.
     fn room(&mut self, entries: usize) -> Result<()> {
         self.entries = self.entries.saturating_add(entries);
         if self.entries > MAX_ENTRIES {
