@@ -1,17 +1,18 @@
 //! The progress of a session, on which timeouts are based.
 
 use bytes::Bytes;
-use hither_xrd::client::{Pipelining, RequestId, Session, SessionConfig};
+use hither_xrd::client::{File, Pipelining, RequestId, Session, SessionConfig};
 use hither_xrd::server::{Connection, IncomingRequest, Response};
 use hither_xrd::wire::{
-    FileHandle, LoginResponse, OpenRequest, OpenResponse, ProtocolResponse, Request, SessionId,
-    StreamId,
+    FileHandle, LoginResponse, OpenRequest, OpenResponse, ProtocolResponse, Redirect, Request,
+    SessionId, StreamId,
 };
 
 /// A session that has requested ten bytes of a file, and its server.
 struct Reading {
     session: Session,
     server: Connection,
+    file: File,
     read: RequestId,
     stream: StreamId,
 }
@@ -24,6 +25,12 @@ impl Reading {
         let mut server = Connection::default();
         let (file, _) = session.open(OpenRequest::for_reading("/f"));
         let read = session.read(file, 0..10);
+        let stream = Self::stream_of_read(&mut session, &mut server);
+        Self { session, server, file, read, stream }
+    }
+
+    /// The stream of the next read that the server receives; it responds to all before.
+    fn stream_of_read(session: &mut Session, server: &mut Connection) -> StreamId {
         loop {
             let mut sent = session.outgoing().take_all();
             while let Some(incoming) = server.receive(&mut sent).unwrap() {
@@ -41,7 +48,7 @@ impl Reading {
                         let opened = OpenResponse { handle: FileHandle([0; 4]), status: None };
                         server.answer(stream, &Response::opened(&opened));
                     }
-                    Request::Read { .. } => return Self { session, server, read, stream },
+                    Request::Read { .. } => return stream,
                     _ => {}
                 }
             }
@@ -85,4 +92,18 @@ fn a_cancelled_read_makes_no_more_progress_than_it_has_bytes() {
     reading.session.cancel(reading.read);
     let piece = Response::Partial(Bytes::from_static(b"23456"));
     assert_eq!([(); 3].map(|()| reading.progress(&piece)), [5, 3, 0]);
+}
+
+#[test]
+fn a_redirected_read_leaves_no_bytes_to_expect() {
+    let mut reading = Reading::start();
+    reading.session.read(reading.file, 100..200);
+    let first = reading.stream;
+    reading.stream = Reading::stream_of_read(&mut reading.session, &mut reading.server);
+    let redirect = Redirect::to("other", 1094);
+    assert_eq!(reading.progress(&Response::Redirect(redirect)), 1);
+    reading.session.cancel(reading.read);
+    reading.stream = first;
+    let piece = Response::Partial(Bytes::from_static(b"012345"));
+    assert_eq!([(); 3].map(|()| reading.progress(&piece)), [6, 4, 0]);
 }

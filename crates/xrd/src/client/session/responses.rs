@@ -291,11 +291,11 @@ impl Session {
         };
         self.events.push_back(SessionEvent::Redirect { request_id, redirect, missing });
         for other in exchange.parts {
-            if let Some(PartState::Sent { stream, .. }) =
-                self.parts.get(&other).map(|part| part.state)
+            // The stream of the redirected part itself has had its last response.
+            if other != id
+                && let Some(PartState::Sent { stream, .. }) =
+                    self.parts.get(&other).map(|part| part.state)
             {
-                // The stream id of the redirected part is free already; the others may still be
-                // answered.
                 self.abandon(other, stream);
             }
             self.parts.remove(&other);
