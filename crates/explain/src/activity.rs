@@ -9,45 +9,45 @@ use serde::Serialize;
 pub struct ConnectionActivity {
     /// Scheme, host and port of the server.
     pub server: String,
-    /// When it began to be opened.
+    /// The time at which it began to open.
     pub dialed: f64,
-    /// When TCP's handshake had ended.
+    /// The end of the TCP handshake.
     pub connected: Option<f64>,
-    /// When TLS's handshake had ended.
+    /// The end of the TLS handshake.
     pub secured: Option<f64>,
-    /// The duration of TCP's handshake: one round trip.
+    /// Duration of the TCP handshake: one round trip.
     pub rtt: Option<f64>,
-    /// Its requests, in the order of sending.
+    /// Its requests in the order in which they were sent.
     pub requests: Vec<RequestActivity>,
-    /// The server's own account of its time for all responses of this connection but the last.
+    /// The server's statement of its time for all responses of this connection but the last.
     pub told: Option<ServerShare>,
 }
 
 /// A request. Times are seconds since the job began.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RequestActivity {
-    /// When its first byte was sent.
+    /// The time at which its first byte was sent.
     pub sent: f64,
-    /// When the last byte of a body was sent; that of sending if there is none.
+    /// The time at which the last byte of its body was sent; [`Self::sent`] if it has no body.
     pub uploaded: f64,
-    /// When the first byte of its response arrived.
+    /// The time at which the first byte of its response arrived.
     pub first_byte: Option<f64>,
-    /// When the last byte so far arrived.
+    /// The time at which the latest byte arrived so far.
     pub last_byte: f64,
     /// Bytes received.
     pub bytes: u64,
     /// Bytes sent.
     pub bytes_sent: u64,
-    /// The status of HTTP.
+    /// The HTTP status.
     pub status: Option<u16>,
 }
 
-/// The time that a server tells to have spent, in seconds.
+/// The time that a server states, in seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ServerShare {
     /// From the head of each request to the end of its response.
     pub total: f64,
-    /// Threads that read and wrote files.
+    /// Reading and writing files, in threads.
     pub disk: f64,
     /// Waiting for the client to read, or to send more.
     pub client: f64,
@@ -63,7 +63,7 @@ impl RequestActivity {
     }
 }
 
-/// Bytes by time, in bins of equal width that doubles when they are used up.
+/// Bytes over time, in bins of equal width. The width doubles when all bins are used.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ArrivalSeries {
     /// The width of a bin in seconds.
@@ -72,7 +72,7 @@ pub struct ArrivalSeries {
     pub bytes: Vec<u64>,
 }
 
-/// The most bins: a quarter of a percent of the duration at worst.
+/// Maximum number of bins: at worst a bin is a quarter of a percent of the duration.
 const MAX_BINS: usize = 800;
 
 impl Default for ArrivalSeries {
@@ -118,23 +118,23 @@ impl ArrivalSeries {
     }
 }
 
-/// The cause of a job's waiting at an instant. The later ones are hidden by the earlier ones.
+/// The phase of a job at an instant. Where several apply, the first in this order counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobPhase {
     /// Bytes arrive, or are sent.
     Transfer,
-    /// A request has been under way for longer than a round trip.
+    /// A request has been in flight for longer than a round trip.
     Server,
-    /// A request is under way, for at most a round trip.
+    /// A request has been in flight for at most a round trip.
     RoundTrip,
-    /// A server has sent the client elsewhere.
+    /// The client follows a redirect.
     Redirect,
     /// A connection is being opened.
     Opening,
-    /// A server has refused a request for now.
+    /// The client waits after a server refused a request for now.
     Refused,
-    /// No request is under way.
+    /// No request is in flight.
     Local,
 }
 
@@ -150,7 +150,7 @@ impl JobPhase {
         Self::Local,
     ];
 
-    /// The name for people.
+    /// The name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -216,9 +216,9 @@ impl PhaseSeconds {
     }
 }
 
-/// A response that takes longer than this many round trips to begin has waited for the server.
+/// Maximum round trips until a response begins; after that, the request waits for the server.
 const ROUND_TRIP_SLACK: f64 = 1.2;
-/// Without a handshake to measure it, a round trip is at most this long, in seconds.
+/// Maximum round trip, in seconds, if no handshake has measured it.
 const UNKNOWN_RTT: f64 = 0.001;
 
 /// Divides the duration of the job into segments of one phase each.
@@ -276,8 +276,8 @@ fn next_sent(job: &JobEvidence, server: &str, seconds: f64) -> f64 {
     later.min_by(f64::total_cmp).unwrap_or(job.seconds)
 }
 
-/// Where intervals overlap, the first phase in the order of [`JobPhase`] counts; where there is
-/// none, this machine works.
+/// Merges intervals into segments. Where intervals overlap, the first phase in the order of
+/// [`JobPhase`] counts; where there is none, this machine works.
 fn merged(intervals: Vec<Segment>, seconds: f64) -> Vec<Segment> {
     let mut edges: Vec<(f64, JobPhase, i64)> = Vec::with_capacity(2 * intervals.len());
     for Segment { start, end, phase } in intervals {

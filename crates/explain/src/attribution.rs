@@ -7,9 +7,9 @@ use super::{Bottleneck, Diagnosis, EvidenceItem, JobEvidence};
 use crate::evidence::{float, ratio};
 use transfer::TransferRates;
 
-/// The share of a server's time from which on its disk is the cause.
+/// Minimum share of a server's time in its disk for the disk to be the cause.
 const MOSTLY: f64 = 0.5;
-/// Where responses wait for each other, the slowest waits this many times as long as the fastest.
+/// Minimum ratio of the slowest to the fastest responses where requests queue at the server.
 const QUEUE_SPREAD: f64 = 3.0;
 
 /// A cause and the seconds that it accounts for.
@@ -51,7 +51,7 @@ pub fn diagnose(job: &JobEvidence) -> Diagnosis {
     causes.extend([refused(job, &phases), server(job, &phases)]);
     causes.push(transfer::cause(job, &TransferRates::of(job, &phases)));
     causes.push(local(job, &phases));
-    // Of one cause in several phases, the evidence is that of the longer one.
+    // If several phases have the same cause, the evidence is that of the longest one.
     let mut largest: Option<Cause> = None;
     for at in 0..causes.len() {
         let of_same = |it: &&Cause| causes.get(at).is_some_and(|at| at.bottleneck == it.bottleneck);
@@ -129,8 +129,8 @@ fn refused(job: &JobEvidence, phases: &PhaseSeconds) -> Cause {
         .with("requests refused (429, 503)", count(times), "")
 }
 
-/// The share that the servers told, of all connections by their bytes: one that is idle has no part
-/// in what limits the others.
+/// Sums of the times that the servers state, weighted by the bytes of each connection: an idle
+/// connection does not limit the others.
 fn told(job: &JobEvidence) -> Option<ServerShare> {
     let mut sums = ServerShare::default();
     for connection in &job.connections {
@@ -143,7 +143,7 @@ fn told(job: &JobEvidence) -> Option<ServerShare> {
     (sums.total > 0.0).then_some(sums)
 }
 
-/// The times from the end of each request to its response beyond a round trip, ascending.
+/// Ascending times from the end of each request to its response, without a round trip.
 fn server_waits(job: &JobEvidence) -> Vec<f64> {
     let mut waits: Vec<f64> = Vec::new();
     for connection in &job.connections {
@@ -155,7 +155,7 @@ fn server_waits(job: &JobEvidence) -> Vec<f64> {
     waits
 }
 
-/// The value below which `share` of the sorted `values` are.
+/// The value below which a fraction `share` of the sorted `values` lies.
 fn quantile(values: &[f64], share: f64) -> f64 {
     #[expect(
         clippy::cast_possible_truncation,
@@ -207,7 +207,7 @@ fn local(job: &JobEvidence, phases: &PhaseSeconds) -> Cause {
     }
     let seconds = phases.local;
     if let Some(write) = job.write {
-        // A copy that has all bytes writes what is left, and flushes it.
+        // A copy that has received all bytes writes the remaining ones and flushes the file.
         let cause = transfer::local_disk(job, seconds, seconds);
         return if write.busy >= MOSTLY * seconds { cause } else { cause.inferred() };
     }

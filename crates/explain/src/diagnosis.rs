@@ -1,4 +1,4 @@
-//! The diagnosis of a job, for people and for programs.
+//! The diagnosis of a job, as text and as data.
 
 use super::activity::PhaseSeconds;
 use serde::Serialize;
@@ -15,17 +15,17 @@ pub enum Bottleneck {
     ServerDisk,
     /// The rate of the path.
     PathRate,
-    /// Dependent round trips.
+    /// Round trips that depend on each other.
     RoundTrips,
     /// The window of each connection.
     Window,
     /// The growth of windows at the beginning of connections.
     SlowStart,
-    /// Lost segments.
+    /// Loss of segments.
     Loss,
-    /// A limit that the server has for each connection.
+    /// The server's limit on the rate of each connection.
     ConnectionCap,
-    /// The number of requests that the server serves at a time.
+    /// The number of requests that the server serves at the same time.
     ServerConcurrency,
     /// Opening connections, and following redirects.
     SetUp,
@@ -33,7 +33,7 @@ pub enum Bottleneck {
     SlowReplica,
     /// Writing to this machine's disk.
     LocalDisk,
-    /// Other work of this machine, or who reads the output.
+    /// Other work of this machine, or the program that reads the output.
     ThisMachine,
 }
 
@@ -70,7 +70,7 @@ pub struct EvidenceItem {
     pub unit: &'static str,
 }
 
-/// The bottleneck of a job.
+/// The bottleneck of a job, with evidence and advice.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Diagnosis {
     /// Its name.
@@ -81,13 +81,13 @@ pub struct Diagnosis {
     pub seconds: f64,
     /// True if no figure shows it directly: the other causes are excluded, or less likely.
     pub inferred: bool,
-    /// The figures that it rests on.
+    /// The figures that support it.
     pub evidence: Vec<EvidenceItem>,
     /// The change to make.
     pub change: String,
     /// The seconds that the change saves; none if they cannot be predicted.
     pub gain_seconds: Option<f64>,
-    /// Where the time of the job went.
+    /// The time of the job by phase.
     pub phases: PhaseSeconds,
 }
 
@@ -107,7 +107,7 @@ impl Diagnosis {
         )
     }
 
-    /// The sentence, the evidence, what to change, and what it saves.
+    /// The sentence, the evidence, the change to make, and the time that it saves.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = self.sentence() + "\n";

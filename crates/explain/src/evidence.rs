@@ -9,7 +9,7 @@ pub struct JobEvidence {
     pub seconds: f64,
     /// All connections, those that failed included.
     pub connections: Vec<ConnectionActivity>,
-    /// Bytes by time, of all connections.
+    /// Bytes over time, of all connections.
     pub arrivals: ArrivalSeries,
     /// The kernel's counters, summed over the connections that are open at the end.
     pub tcp: TcpCounters,
@@ -19,9 +19,10 @@ pub struct JobEvidence {
     pub decode_threads: usize,
     /// Writing to the target of a copy.
     pub write: Option<StageSeconds>,
-    /// Rates by connections, ascending, measured after the job; empty without a measurement.
+    /// Rates by number of connections, ascending, measured after the job; empty without a
+    /// measurement.
     pub probe: Vec<ProbeStep>,
-    /// The most connections to one server that the configuration allows.
+    /// Maximum number of connections to one server that the configuration allows.
     pub max_connections: usize,
 }
 
@@ -30,11 +31,11 @@ pub struct JobEvidence {
 pub struct TcpCounters {
     /// Segments with data that were received.
     pub segments_received: u64,
-    /// Those of them that came before an earlier one, which was lost or overtaken.
+    /// Those of them that arrived before an earlier one, which was lost or overtaken.
     pub out_of_order: u64,
-    /// Segments that this end sent, and those that it sent again.
+    /// Segments that this end sent.
     pub segments_sent: u64,
-    /// See [`Self::segments_sent`].
+    /// Retransmitted segments.
     pub retransmits: u64,
     /// The largest window that this end offered, in bytes.
     pub window: Option<u64>,
@@ -42,33 +43,33 @@ pub struct TcpCounters {
     pub loaded_rtt: Option<f64>,
 }
 
-/// The clocks of a stage of a copy, summed over workers.
+/// Times of a stage of a copy, summed over workers.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct StageSeconds {
     /// Working.
     pub busy: f64,
-    /// Waiting for the stage before.
+    /// Waiting for the previous stage.
     pub starved: f64,
-    /// Waiting for the stage behind, or for a limit.
+    /// Waiting for the next stage, or for a limit.
     pub blocked: f64,
 }
 
-/// The rate of some connections together.
+/// The rate of several connections together.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ProbeStep {
-    /// Connections.
+    /// Number of connections.
     pub connections: usize,
     /// Bytes per second.
     pub bytes_per_s: f64,
 }
 
-/// A count of bytes or requests as a factor.
+/// A count of bytes or requests as a floating-point number.
 #[expect(clippy::cast_precision_loss, reason = "measurements have fewer digits")]
 pub(crate) fn float(count: u64) -> f64 {
     count as f64
 }
 
-/// `part / whole`; 0 if there is no whole.
+/// `part / whole`; 0 if `whole` is 0.
 pub(crate) fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }

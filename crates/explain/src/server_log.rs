@@ -1,8 +1,8 @@
 //! The bottleneck of a server's clients, from its access log.
 //!
-//! The log has for each request its duration, the time of threads that read files, and the time
+//! For each request the log has its duration, the time of threads that read files, and the time
 //! that the response waited for the client. The rest is the server's own: queues, TLS, computing.
-//! Between two requests of a connection the client thinks, or the path carries them.
+//! The time between two requests of a connection belongs to the client or to the path.
 
 use super::activity::PhaseSeconds;
 use super::{Bottleneck, Diagnosis, EvidenceItem};
@@ -10,30 +10,30 @@ use crate::evidence::{float, ratio};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// The share of retransmitted segments from which on the path loses.
+/// Minimum share of retransmitted segments for loss to be the cause.
 const LOSSY: f64 = 1e-3;
-/// The bytes of a segment on most paths.
+/// Bytes of a segment on most paths.
 const SEGMENT_BYTES: f64 = 1448.0;
-/// A pause between two requests of at most this many round trips is the path's.
+/// Maximum pause between two requests, in round trips, that is charged to the path.
 const PAUSE_ROUND_TRIPS: f64 = 2.0;
 
-/// A line of the access log, as far as it is used.
+/// The fields used of a line of the access log.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct LoggedRequest {
-    /// When the request began, in seconds since any fixed instant.
+    /// Start of the request, in seconds since any fixed instant.
     #[serde(skip)]
     pub began: f64,
-    /// The client's address and port: one connection.
+    /// The client's address and port, which identify a connection.
     pub peer: String,
     /// The status of the response.
     pub status: u16,
-    /// Bytes of the bodies, received and sent.
+    /// Bytes of the request body.
     pub received: u64,
-    /// See [`Self::received`].
+    /// Bytes of the response body.
     pub sent: u64,
-    /// Milliseconds to the head of the response.
+    /// Milliseconds until the head of the response.
     pub head_ms: f64,
-    /// Milliseconds to its end.
+    /// Milliseconds until the end of the response.
     pub ms: f64,
     /// Milliseconds in which threads read or wrote files.
     pub disk_ms: f64,
@@ -41,16 +41,16 @@ pub struct LoggedRequest {
     pub client_ms: f64,
     /// The connection is encrypted.
     pub tls: bool,
-    /// The kernel's figures of the connection.
+    /// The kernel's counters of the connection.
     pub tcp: Option<LoggedTcp>,
 }
 
-/// The kernel's figures of a connection.
+/// The kernel's counters of a connection.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 pub struct LoggedTcp {
     /// The smoothed round-trip time in milliseconds.
     pub rtt_ms: f64,
-    /// Segments sent again since the connection began.
+    /// Segments retransmitted since the connection began.
     pub retransmits: u32,
 }
 
@@ -64,14 +64,15 @@ struct LogSums {
     total: f64,
     disk: f64,
     client: f64,
-    /// Pauses between two requests of a connection, and those of about a round trip.
+    /// Seconds between two requests of a connection, and the part of them in pauses of about a
+    /// round trip.
     pauses: f64,
     of_path: f64,
     retransmits: f64,
     rtt: f64,
 }
 
-/// Names what the requests of a log took most of their time for; none for an empty log.
+/// Returns the cause of most of the time of a log's requests; none for an empty log.
 #[must_use]
 pub fn explain_log(requests: &[LoggedRequest]) -> Option<Diagnosis> {
     let sums = LogSums::of(requests);
@@ -148,7 +149,8 @@ impl LogSums {
             sums.encrypted += u64::from(request.tls);
             sums.bytes += float(request.sent + request.received);
             sums.total += request.ms / 1e3;
-            // Threads of one response read side by side.
+            // Threads of one response read concurrently, so the sum of their times may exceed its
+            // duration.
             sums.disk += request.disk_ms.min(request.ms) / 1e3;
             sums.client +=
                 request.client_ms.min(request.ms - request.disk_ms.min(request.ms)) / 1e3;

@@ -1,4 +1,4 @@
-//! Prepared evidence, and the bottleneck that it shows.
+//! Prepared evidence, and the bottleneck that is found in it.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -37,7 +37,7 @@ fn connection(
     }
 }
 
-/// A transfer of ten seconds at 10 MB/s over `connections`, that began at once.
+/// A transfer of ten seconds at 10 MB/s over `connections`, without a delay at its start.
 fn transfer(rtt: f64, connections: usize) -> JobEvidence {
     let bytes = 100.0 * MB / connections as f64;
     let one = connection("http://a", rtt, &[(rtt, 2.0 * rtt, 10.0, bytes, 206)]);
@@ -99,7 +99,7 @@ fn a_window_is_full_in_every_round_trip() {
     let mut job = probed(transfer(0.1, 1), &[(1, 10.0), (2, 20.0)]);
     job.tcp.window = Some(1_100_000);
     expect(&job, Bottleneck::Window, 4.9);
-    // The server's, which comes in bursts.
+    // The server's window, whose bytes arrive in bursts.
     job.tcp.window = Some(100_000_000);
     job.arrivals = ArrivalSeries::default();
     for at in 0..100 {
@@ -153,7 +153,7 @@ fn a_server_that_responds_late_is_slow_and_says_why() {
     job.connections = vec![connection("http://a", 0.001, &requests)];
     assert!(expect(&job, Bottleneck::ServerDisk, 3.78).inferred);
     job.connections[0].told = Some(ServerShare { total: 4.0, disk: 3.6, client: 0.0 });
-    // Idle, so its time says nothing.
+    // The connection is idle, so its time has no weight.
     job.connections.push(connection("http://a", 0.001, &[(0.001, 0.002, 0.003, 100.0, 206)]));
     let idle = ServerShare { total: 4.0, disk: 0.0, client: 0.0 };
     job.connections.last_mut().unwrap().told = Some(idle);
@@ -162,7 +162,7 @@ fn a_server_that_responds_late_is_slow_and_says_why() {
 
 #[test]
 fn responses_that_wait_for_each_other_show_the_servers_concurrency() {
-    // Ten at a time; each takes 0.1 s more than the one before.
+    // Ten requests at a time; each waits 0.1 s longer than the one before.
     let connections = (1..=10).map(|at| {
         let late = 0.1 * f64::from(at);
         let requests: Vec<_> =
@@ -172,7 +172,7 @@ fn responses_that_wait_for_each_other_show_the_servers_concurrency() {
     let mut job = JobEvidence { seconds: 4.0, ..JobEvidence::default() };
     job.connections = connections.collect();
     assert_eq!(diagnose(&job).bottleneck, Bottleneck::ServerConcurrency);
-    // Refused until a later time.
+    // A request that is refused, and repeated later.
     let refused = [(0.1, 0.11, 0.11, 0.0, 503), (3.0, 3.01, 3.1, 1e6, 206)];
     job.connections = vec![connection("http://a", 0.001, &refused)];
     expect(&job, Bottleneck::ServerConcurrency, 2.9);

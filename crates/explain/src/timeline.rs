@@ -1,4 +1,4 @@
-//! The timeline of a job: what it waited for, over time, as text and as an SVG image.
+//! The timeline of a job: its phases over time, as text and as an SVG image.
 
 use super::JobEvidence;
 use super::activity::{JobPhase, Segment, segments};
@@ -13,11 +13,11 @@ const COLOURS: [&str; 7] =
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const WIDTH: f64 = 800.0;
 const ROW: f64 = 24.0;
-/// From the top of a row to the base line of its text.
+/// Distance from the top of a row to the base line of its text.
 const BASE: f64 = ROW * 0.65;
 const LABELS: f64 = 130.0;
 
-/// The timeline in lines of `columns` characters, one for each phase that there is, and one for the
+/// The timeline in lines of `columns` characters: one for each phase that occurs, and one for the
 /// rate.
 #[must_use]
 pub fn to_text(job: &JobEvidence, columns: usize) -> String {
@@ -60,7 +60,7 @@ fn bar(share: f64) -> char {
     BARS.get(eighths).copied().unwrap_or(' ')
 }
 
-/// The timeline as an SVG image: a row for each phase, and a row of bars for each of the first
+/// The timeline as an SVG image: one row for each phase, and one row of bars for each of the first
 /// connections.
 #[must_use]
 pub fn to_svg(job: &JobEvidence) -> String {

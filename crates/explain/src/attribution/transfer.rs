@@ -7,35 +7,36 @@ use crate::{Bottleneck, JobEvidence};
 use hither_core::error::counted;
 use std::collections::BTreeMap;
 
-/// The factor on the rate by which more connections bring more.
+/// Minimum factor on the rate for which more connections are worth it.
 const WORTHWHILE: f64 = 1.25;
-/// The share of this machine's time from which on it is the cause.
+/// Minimum share of this machine's time for it to be the cause.
 const BUSY: f64 = 0.7;
-/// The share of segments out of order from which on loss may be the cause.
+/// Minimum share of segments out of order for loss to be the cause.
 const LOSSY: f64 = 5e-4;
-/// Fewer segments show no share of losses.
+/// Minimum number of segments for a meaningful share of losses.
 const MIN_SEGMENTS: u64 = 500;
-/// A replica is slow at this share of the rate of another.
+/// Maximum rate of a slow replica, relative to that of the fastest.
 const SLOW: f64 = 0.5;
-/// A server with less of the time of all requests is left aside.
+/// Minimum share of the time of all requests for a server to be compared.
 const MIN_SHARE: f64 = 0.05;
-/// The share of a transfer from which on leaving out a replica is the advice.
+/// Minimum share of a transfer that leaving out a replica has to save.
 const WORTH_LEAVING_OUT: f64 = 0.15;
-/// Slow start is over after this many round trips, on any path in use.
+/// Maximum round trips of slow start on any path in use.
 const SLOW_START_ROUND_TRIPS: f64 = 24.0;
-/// The share of the bytes that arrive in the first half of a transfer that is slow start.
+/// Maximum share of the bytes that arrives in the first half of a transfer limited by slow start.
 const SLOW_START_FIRST_HALF: f64 = 0.3;
 /// The shortest round trip, in seconds, at which windows matter.
 const MIN_WINDOW_RTT: f64 = 0.004;
 /// The longest round trip, in seconds, on one machine or in one rack.
 const NEAR_RTT: f64 = 0.000_3;
-/// The rate of a connection, in bytes per second, that keeps much of a core busy.
+/// Rate of a connection, in bytes per second, that keeps much of a core busy.
 const CORE_RATE: f64 = 2e8;
-/// The share of a window from which on it is the limit.
+/// Minimum share of a window in flight for the window to be the limit.
 const FULL: f64 = 0.6;
-/// Windows fill once per round trip: the correlation of the arrivals with those a round trip later.
+/// Minimum correlation of the arrivals with those one round trip later, if windows are the limit: a
+/// window is filled once per round trip.
 const PERIODIC: f64 = 0.3;
-/// The round trip of a path whose queue is filled grows by this factor.
+/// Minimum factor by which the round trip of a path grows if its queue is full.
 const QUEUED: f64 = 1.2;
 
 /// The rates of a transfer, in bytes per second.
@@ -48,7 +49,7 @@ pub(super) struct TransferRates {
     total: f64,
     /// Of one connection while it transfers.
     connection: f64,
-    /// Connections that transfer at a time, on average.
+    /// Average number of connections that transfer at the same time.
     connections: f64,
     rtt: f64,
     /// The highest rate that was measured after the job.
@@ -73,7 +74,7 @@ impl TransferRates {
         }
     }
 
-    /// The seconds that a rate of `bytes_per_s` saves.
+    /// Seconds saved at a rate of `bytes_per_s`.
     fn gain(&self, bytes_per_s: f64) -> f64 {
         self.seconds - ratio(self.bytes, bytes_per_s.max(self.total))
     }
@@ -96,7 +97,7 @@ impl TransferRates {
     }
 }
 
-/// Names what made the transfer long.
+/// Returns the cause of the transfer's duration.
 pub(super) fn cause(job: &JobEvidence, rates: &TransferRates) -> Cause {
     let decoding = ratio(job.decode_seconds, count(job.decode_threads.max(1)));
     if decoding >= BUSY * rates.seconds && decoding >= BUSY * job.seconds / 2.0 {
@@ -144,12 +145,13 @@ pub(super) fn cause(job: &JobEvidence, rates: &TransferRates) -> Cause {
     }
 }
 
-/// The path's queue is filled: round trips take longer at the end than at the beginning.
+/// Returns true if the path's queue is full: round trips take longer at the end than at the
+/// beginning.
 fn is_queued(job: &JobEvidence, rates: &TransferRates) -> bool {
     job.tcp.loaded_rtt.is_some_and(|it| it >= QUEUED * rates.rtt && it >= rates.rtt + 0.001)
 }
 
-/// This machine's disk, and the seconds that a faster one saves.
+/// The disk of this machine as the cause; `gain` is the seconds that a faster one saves.
 pub(super) fn local_disk(job: &JobEvidence, seconds: f64, gain: f64) -> Cause {
     let write = job.write.unwrap_or_default();
     let change = "write to faster storage; hither profile storage measures what there is";
@@ -166,7 +168,7 @@ fn server_disk(rates: &TransferRates) -> Cause {
     Cause::new(Bottleneck::ServerDisk, rates.seconds, change)
 }
 
-/// One server sends slowly, and nobody else does while it ends.
+/// A server that sends slowly and is still sending when the others have finished, as the cause.
 fn slow_replica(job: &JobEvidence, rates: &TransferRates) -> Option<Cause> {
     let mut servers: BTreeMap<&str, (f64, f64, f64)> = BTreeMap::new();
     for connection in &job.connections {
@@ -177,7 +179,7 @@ fn slow_replica(job: &JobEvidence, rates: &TransferRates) -> Option<Cause> {
             sums.2 = sums.2.max(request.last_byte);
         }
     }
-    // A slow server has few of the bytes, but much of the time.
+    // A slow server delivers few of the bytes, but takes much of the time.
     let busy: f64 = servers.values().map(|it| it.1).sum();
     servers.retain(|_, it| it.0 > 0.0 && it.1 > MIN_SHARE * busy);
     let rate = |it: &(f64, f64, f64)| ratio(it.0, it.1);
@@ -189,12 +191,12 @@ fn slow_replica(job: &JobEvidence, rates: &TransferRates) -> Option<Cause> {
     if rate(&slow.1) > SLOW * rate(&fast.1) {
         return None;
     }
-    // The others would have taken its bytes at their rate.
+    // Without it, the other servers would have delivered its bytes at their rate.
     let others = servers.iter().filter(|it| *it.0 != slow.0);
     let (bytes, ended) = others.fold((0.0, 0.0_f64), |sum, it| (sum.0 + it.1.0, sum.1.max(it.1.2)));
     let began = job.seconds - rates.seconds;
     let without = ratio(rates.bytes * (ended - began).max(0.0), bytes);
-    // Its connections would have been as fast as those of the fastest.
+    // Its connections would have been as fast as those of the fastest server.
     let as_fast = ratio(rates.bytes, rates.connections * rate(&fast.1));
     let gain = rates.seconds - without.min(as_fast);
     (gain > WORTH_LEAVING_OUT * rates.seconds).then(|| {
@@ -226,13 +228,13 @@ fn slow_start(job: &JobEvidence, rates: &TransferRates) -> Option<Cause> {
     Some(if rates.best.is_none() { cause.inferred() } else { cause })
 }
 
-/// Each connection is served by one core at each end, and nothing else is slow.
+/// The processor as the cause: each connection is served by one core at each end.
 fn cores(rates: &TransferRates) -> Cause {
     let change = "nothing: bytes come as fast as a core handles a connection; larger files are copied over several";
     rates.on(Cause::new(Bottleneck::ThisMachine, rates.seconds, change).inferred())
 }
 
-/// More connections bring more: each has a limit.
+/// A limit of each connection as the cause: more connections increase the rate.
 fn per_connection(
     job: &JobEvidence,
     rates: &TransferRates,
@@ -262,8 +264,7 @@ fn per_connection(
     }
 }
 
-/// The correlation of the arrivals with those a round trip later, while bytes arrive; none where
-/// bins are too wide.
+/// Correlation of the arrivals with those one round trip later; none if the bins are too wide.
 fn periodicity(job: &JobEvidence, rtt: f64) -> Option<f64> {
     let series = &job.arrivals;
     if rtt < 4.0 * series.bin_seconds {
@@ -272,11 +273,11 @@ fn periodicity(job: &JobEvidence, rtt: f64) -> Option<f64> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of bins")]
     let lag = (rtt / series.bin_seconds).round() as usize;
     let bins: Vec<f64> = series.bytes.iter().map(|it| float(*it)).collect();
-    // The beginning is slow start.
+    // Slow start, at the beginning, is left out.
     let bins = bins.get(bins.len() / 3..)?;
     let mean = ratio(bins.iter().sum(), count(bins.len()));
     let variance: f64 = bins.iter().map(|it| (it - mean).powi(2)).sum();
-    // A handshake may take longer than the round trips that follow, and bins are wide.
+    // The handshake may have taken longer than the round trips after it, and bins are wide.
     let slack = (lag / 4).max(1);
     let lags = lag.saturating_sub(slack).max(1)..=lag + slack;
     let products = |lag: usize| {
@@ -287,7 +288,8 @@ fn periodicity(job: &JobEvidence, rtt: f64) -> Option<f64> {
     lags.map(products).max_by(f64::total_cmp)
 }
 
-/// More connections bring no more, or nobody has tried.
+/// A limit of all connections together as the cause: more connections do not increase the rate, or
+/// this was not measured.
 fn common_limit(job: &JobEvidence, rates: &TransferRates, is_told: bool) -> Cause {
     let waits = quantile(&server_waits(job), 0.5);
     let late = waits >= 0.005 && waits >= 2.0 * rates.rtt;
