@@ -1,10 +1,10 @@
-//! Limits of bandwidth: a timetable of rates, in rclone's syntax, and the token bucket that keeps
-//! to one of them.
+//! Bandwidth limits: a timetable of rates, in rclone's syntax, and the token bucket that enforces
+//! one of them.
 //!
-//! A timetable is a rate (`10M`), or entries of a time of the day and the rate from then on, with a
-//! day of the week before the time if it is for that day only: `08:00,512k 12:00,10M 23:00,off`,
-//! `Mon-08:00,512k Sat-00:00,off`. A rate is bytes per second with a suffix `B`, `K`, `M`, `G`, `T`
-//! or `P` (powers of 1024; none means `K`), `off`, or two of these, `UP:DOWN`.
+//! A timetable is either a rate (`10M`), or entries of a time of the day and the rate from then on.
+//! A day of the week before the time restricts an entry to that day: `08:00,512k 12:00,10M
+//! 23:00,off`, `Mon-08:00,512k Sat-00:00,off`. A rate is bytes per second with a suffix `B`, `K`,
+//! `M`, `G`, `T` or `P` (powers of 1024; without a suffix, `K`), `off`, or two of these, `UP:DOWN`.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use std::time::Duration;
 const WEEK: u32 = 7 * DAY;
 /// Minutes of a day.
 const DAY: u32 = 24 * 60;
-/// Days of the week by their first letters, as a week of a timetable begins.
+/// Days of the week in the order of a timetable, which begins on Sunday.
 const DAYS: [&str; 7] =
     ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
-/// Time that a bucket which was not used can catch up on: connections deliver in bursts.
+/// Maximum burst of an idle bucket: connections deliver in bursts.
 const BURST: Duration = Duration::from_millis(100);
 
 /// Rates for both directions, in bytes per second; none for no limit.
@@ -31,7 +31,7 @@ pub struct BandwidthRates {
 /// The rates of a week.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BandwidthTimetable {
-    /// The rates from a minute of the week on, ascending; at least one.
+    /// Rates by the minute of the week from which they hold, ascending; at least one.
     entries: Vec<(u32, BandwidthRates)>,
 }
 
@@ -41,7 +41,7 @@ impl BandwidthTimetable {
     pub fn rates_at(&self, minute_of_week: u32) -> BandwidthRates {
         let minute = minute_of_week % WEEK;
         let begun = self.entries.iter().rev().find(|(from, _)| *from <= minute);
-        // Before the first entry of the week the last one of the week before holds.
+        // Before the first entry of the week, the last entry of the previous week holds.
         begun.or_else(|| self.entries.last()).map(|(_, rates)| *rates).unwrap_or_default()
     }
 }
@@ -126,18 +126,18 @@ fn rate_of(text: &str) -> Result<Option<u64>, String> {
     Ok((bytes > 0).then_some(bytes))
 }
 
-/// A token bucket: bytes are taken when they have moved, and whoever takes more than there is makes
-/// everybody wait until the debt is paid.
+/// A token bucket. Bytes are taken after they have moved; taking more than available makes all
+/// callers wait until the debt is paid.
 #[derive(Debug, Default)]
 pub struct TokenBucket {
     /// Bytes per second; none for no limit.
     rate: Option<u64>,
-    /// When the debt is paid.
+    /// The time at which the debt is paid.
     paid_at: Duration,
 }
 
 impl TokenBucket {
-    /// Changes the rate from now on. What is owed at the old rate stays.
+    /// Changes the rate. Debt at the old rate stays.
     pub fn set_rate(&mut self, rate: Option<u64>) {
         self.rate = rate;
     }
@@ -151,7 +151,7 @@ impl TokenBucket {
         self.paid_at = from.saturating_add(cost);
     }
 
-    /// The time until more may move; zero for now.
+    /// The time until more bytes may move; zero if they may move now.
     #[must_use]
     pub fn wait(&self, now: Duration) -> Duration {
         if self.rate.is_none() { Duration::ZERO } else { self.paid_at.saturating_sub(now) }
@@ -249,7 +249,7 @@ mod tests {
         }
         let took = now - began + BURST;
         assert_eq!(took, Duration::from_millis(62_500), "62.5 MiB at 1 MiB/s");
-        // A pause is caught up on for no longer than a burst.
+        // After a pause, at most a burst may exceed the rate.
         now += Duration::from_secs(60);
         bucket.take(MIB, now);
         assert_eq!(bucket.wait(now), Duration::from_secs(1) - BURST);

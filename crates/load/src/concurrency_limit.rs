@@ -1,8 +1,8 @@
-//! Adaptive limit on requests in flight at one server, once it has rejected one as too many.
+//! Adaptive limit on requests in flight at one server, active once the server has rejected one.
 //!
 //! A server that responds 429 or 503 (RFC 6585 section 4, RFC 9110 section 15.6.4) while it serves
-//! other requests is busy, not broken. As with congestion in a network, the client then sends fewer
-//! requests at a time, and slowly more again as long as that goes well (additive increase,
+//! other requests is busy, not broken. As in TCP congestion control, the client then sends fewer
+//! requests at a time, and slowly increases their number while they are served (additive increase,
 //! multiplicative decrease):
 //!
 //! - A rejection while others are served cuts the limit to nine tenths of the requests in flight.
@@ -94,7 +94,7 @@ impl ConcurrencyLimit {
         self.in_flight <= 1 || self.rejected_share < BUSY_SHARE
     }
 
-    /// Records the end of a request. Returns true if it is worth sending again at once: it was
+    /// Records the end of a request. Returns true if it is worth repeating immediately: it was
     /// rejected, and the limit is now lower.
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
     pub fn release(&mut self, outcome: RequestOutcome) -> bool {

@@ -31,7 +31,7 @@ pub const MAX_INTERACTIVE: usize = 64;
 const BANDWIDTH_UNKNOWN: usize = 16;
 /// Minimum connections of a job: one is busy while the other waits for its next response.
 const MIN: usize = 2;
-/// Number of connections from which on one more or less makes little difference.
+/// Number of connections from which one more or less makes little difference.
 const MANY: usize = 8;
 
 /// Connections to open as soon as the handshake of the first one has shown the round-trip time:
@@ -81,7 +81,7 @@ pub fn for_requests(useful: usize, requests: usize, bytes: u64, cap: usize) -> u
 /// many and at least two thirds of the useful ones.
 ///
 /// Earlier responses have opened their windows. At 22 ms and 100 Mbit/s eight connections that have
-/// brought a tree fill the path at once; four more, each a handshake late, only overflowed its
+/// transferred a tree fill the path at once; four more, each a handshake late, only overflowed its
 /// queue, and repairing that took longer than they had gained (0.97 s on twelve connections, 0.89 s
 /// on eight, medians of five). Where connections are few, each counts.
 #[must_use]
@@ -110,8 +110,9 @@ pub fn for_bulk(link: &LinkEstimate, cap: usize) -> usize {
 }
 
 /// Connections for one positional read of `bytes` that needs at least `requests` requests: at most
-/// as many as bring an initial window each, which takes one round trip on a connection of any age.
-/// A job spreads its requests over more, because more will follow; after a read that is unknown.
+/// as many as deliver an initial window each, which takes one round trip on a connection of any
+/// age. A job spreads its requests over more connections, because more requests will follow; after
+/// a single read that is unknown.
 #[must_use]
 pub fn for_read(bytes: u64, requests: usize) -> usize {
     initial_windows(bytes).max(requests)
@@ -135,16 +136,16 @@ pub fn for_range(bytes: u64, requests: usize, link: &LinkEstimate) -> usize {
 }
 
 /// Connections to have open when a range of `bytes` is requested next: those of [`for_range`], on
-/// paths that are not long. On others a read takes many more, which are opened when it comes.
+/// paths that are not long. On others a read takes many more, which are opened when it starts.
 #[must_use]
 pub fn for_next_range(bytes: u64, link: &LinkEstimate) -> usize {
     let is_known = link.latency().is_some_and(|latency| latency <= LONG_PATH);
     if is_known { for_range(bytes, 1, link) } else { 0 }
 }
 
-/// Connections for a prefetch of one range for which some would be useful, while other requests are
-/// in flight: the free ones, if they are seven eighths of the useful ones. Otherwise the last
-/// request comes a round trip after the others.
+/// Connections for a prefetch of one range for which `connections` would be useful, while other
+/// requests are in flight: the free ones, if they are at least seven eighths of the useful ones.
+/// With fewer, the last request would finish a round trip after the others.
 #[must_use]
 pub fn beside(in_flight: usize, connections: usize) -> usize {
     if 8 * in_flight <= connections { connections - in_flight } else { connections }
@@ -198,11 +199,11 @@ pub const MIN_BULK: usize = 4;
 /// Maximum connections of a small read, independent of the other reads.
 const SMALL_READ_CONNECTIONS: usize = 4;
 
-/// Bytes of a range that a connection gets.
+/// Minimum bytes of a range per connection.
 const PIECE_BYTES: u64 = 192 << 10;
-/// Latency above which a range is read as any other.
+/// Maximum latency at which a range is split by `PIECE_BYTES`.
 const LONG_PATH: Duration = Duration::from_millis(100);
-/// Milliseconds of latency for each further connection of one range: eight at 50 ms.
+/// Milliseconds of latency per additional connection of one range: eight connections at 50 ms.
 const MILLIS_PER_CONNECTION: u128 = 7;
 
 /// Initial windows of the bandwidth-delay product per connection.

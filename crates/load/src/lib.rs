@@ -1,5 +1,5 @@
-//! Rules for load: how many connections to open, how much to ask of a server at a time, and when to
-//! split a request that everything waits for.
+//! Load rules: number of connections to open, number of requests to send to a server at a time, and
+//! time to split a request that all others wait for.
 //!
 //! Every rule is a function of measured values. Nothing here sends or waits, so each rule can be
 //! tested with a table of numbers.
@@ -14,8 +14,8 @@
 //!   [`connections::fair_share`].
 //! - Workers of a copy: [`connections::for_bulk`], from round-trip time and bandwidth; for
 //!   transfer.
-//! - Requests in flight at one server: [`concurrency_limit`], from responses 429 and 503; for
-//!   transport, before every request.
+//! - Requests in flight at one server: [`concurrency_limit`], from responses with status 429 and
+//!   503; for transport, before every request.
 //! - Bytes per second, where the user limits them: [`bandwidth`], from the bytes that moved; for
 //!   transfer.
 //! - Splitting the slowest request: [`straggler`], from bytes so far and the round-trip time; for
@@ -28,7 +28,7 @@
 //! the scheduler of reads sends as many as the source takes, under the same limit.
 //!
 //! The estimates of the link ([`LinkEstimate`](hither_core::LinkEstimate)) are measured elsewhere.
-//! Concurrency that is found by trying is the crate tune.
+//! The crate tune finds concurrency by experiment.
 
 pub mod bandwidth;
 pub mod concurrency_limit;

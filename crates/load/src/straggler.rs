@@ -1,11 +1,11 @@
-//! Rule for splitting the request that everything waits for.
+//! Rule for splitting the request that all others wait for.
 //!
 //! On a path that several connections fill together, shares are equal but connections are not: one
 //! that lost packets early has half the window of the others and is still receiving when they are
-//! done, with most of the path empty. A connection that is idle then takes over the later half of
-//! the bytes that the slowest request still lacks. Servers send ranges in the order asked, so the
-//! later half has not been sent yet; once the earlier half has arrived, the request is aborted, and
-//! with it its connection.
+//! done, with most of the path empty. An idle connection then takes over the later half of the
+//! bytes that the slowest request has not received. Servers send ranges in the requested order, so
+//! the later half has not been sent yet. Once the earlier half has arrived, the request is aborted,
+//! and with it its connection.
 //!
 //! A split costs a round trip, a request, and the bytes that the slow connection has in flight at
 //! the end. So it is done only
@@ -35,7 +35,8 @@ pub struct SplitRule {
     pub min_remaining_round_trips: f64,
     /// Minimum bytes of each half.
     pub min_bytes: u64,
-    /// Splits a request that has received nothing. Its rate is unknown: it may be a slow server.
+    /// Allows a request that has received nothing to be split. Its rate is unknown: its server may
+    /// be slow.
     pub splits_silent: bool,
 }
 
@@ -51,7 +52,7 @@ impl SplitRule {
     };
 
     /// Rule for the pieces of a bulk copy, which are large: a piece that has received nothing while
-    /// others came is worth splitting too.
+    /// others were received is worth splitting, too.
     pub const COPY: Self = Self {
         min_active_round_trips: 0,
         min_remaining_round_trips: 3.0,
@@ -75,7 +76,7 @@ impl SplitRule {
             .map(|(_, request)| request)
     }
 
-    /// Time for the rest of a request at its rate so far; none while that is unknown.
+    /// Time for the rest of a request at its rate so far; none if that is unknown.
     fn remaining(
         &self,
         progress: &RequestProgress,
