@@ -35,7 +35,7 @@ pub fn round_steps(least: f64) -> impl Iterator<Item = f64> {
     steps.skip_while(move |step| *step < least)
 }
 
-/// Labels of `ticks` with as many digits as it takes to tell them apart.
+/// Labels of `ticks` with as many digits as are needed to make them distinct.
 #[must_use]
 pub fn labels(ticks: &[f64]) -> Vec<String> {
     let distinct = |texts: &[String]| texts.windows(2).all(|pair| pair[0] != pair[1]);
@@ -68,7 +68,7 @@ pub fn number(x: f64, digits: usize) -> String {
     let exponent: i32 = exponent.parse().unwrap_or(0);
     if (-5..7).contains(&exponent) {
         let decimals = i32::try_from(digits).unwrap_or(17) - 1 - exponent;
-        // digits beyond those asked for are zeros, so that 123456 to three digits is 123000
+        // Digits beyond the requested ones are zeros, so that 123456 to three digits is 123000.
         let value: f64 = scientific.parse().unwrap_or(x);
         return trimmed(&format!("{value:.*}", usize::try_from(decimals).unwrap_or(0)));
     }
@@ -82,7 +82,7 @@ fn trimmed(text: &str) -> String {
     text.to_owned()
 }
 
-/// A count with its thousands marked.
+/// A count with a separator between its thousands.
 #[must_use]
 pub fn grouped(count: u64) -> String {
     let digits = count.to_string();

@@ -1,10 +1,10 @@
-//! Pages for people, each in one HTML file without scripts or links.
+//! HTML pages, each in one file without scripts or links.
 
 const STYLE: &str = "body{font:15px sans-serif;max-width:60em;margin:2em auto}td{padding:1px 8px}\
     td.n{text-align:right;font-variant-numeric:tabular-nums}td.b{width:24em}\
     td.b div{background:#3b6ea5;height:1em}pre{font-size:13px;overflow-x:auto}";
 
-/// A page with a title, `content` in HTML, and the report as text.
+/// A page with a title, `content` as HTML, and the report as text.
 #[must_use]
 pub fn page(title: &str, content: &str, report: &str) -> String {
     let title = escape(title);
@@ -15,7 +15,7 @@ pub fn page(title: &str, content: &str, report: &str) -> String {
     )
 }
 
-/// Text as it stands in HTML and SVG.
+/// `text` with the special characters of HTML and SVG escaped.
 #[must_use]
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")

@@ -1,7 +1,8 @@
 //! Charts of reports: SVG images, the HTML pages around them, and the ticks of axes.
 //!
 //! Timelines, heat maps and plots of sweeps are drawn with [`svg::Svg`]. The histograms of the
-//! command are PNG images, too: plotters draws both from one drawing, with the ticks of [`axis`].
+//! command are PNG images, too: plotters draws both formats from one drawing, with the ticks of
+//! [`axis`].
 
 pub mod axis;
 pub mod html;

@@ -11,7 +11,7 @@ pub struct Svg {
     shapes: String,
 }
 
-/// The part of a text that stands at its position.
+/// The part of a text that is placed at its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Anchor {
     /// Its beginning.
@@ -22,7 +22,7 @@ pub enum Anchor {
     End,
 }
 
-/// The colour of texts without another.
+/// The default colour of texts.
 pub const BLACK: &str = "#000";
 
 /// A position or a size in pixels, from the left and from the top.
