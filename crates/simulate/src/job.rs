@@ -1,20 +1,20 @@
 //! A recorded job on another link and with other settings, in virtual time.
 //!
 //! The job is the script of a trace: threads that read, work, and read again. It is a closed loop:
-//! a thread goes on when its bytes have come, however long that takes, so that a slower link delays
-//! what follows, and nothing else. The reads go through the code that serves them in a real job:
+//! a thread continues when its bytes have arrived, however long that takes, so that a slower link
+//! delays what follows, and nothing else. The reads use the code of a real job:
 //! [`CachedFile`](hither_read::CachedFile) with its cache and driver,
 //! [`ReadAhead`](hither_read::ReadAhead), the planner and the choice of connections. Only the bytes
-//! are not real: they are zeros from a [`SimulatedSource`], whose
-//! connections open, start slowly and share the link.
+//! are simulated: they are zeros from a [`SimulatedSource`], whose connections open, start slowly
+//! and share the link.
 //!
 //! Three methods are compared, as in figure 4 of Furano and others, "Latencies and data access",
 //! CHEP 2006: copying the files first, reading through without prefetching, and prefetching.
 //!
-//! *Not modelled:* losses and the sender's reaction to them; the CPU time of the client for each
-//! request; columns that are learned from trees, and files opened ahead; reads of one thread that
-//! overlapped are done one after the other. All files come from one server, and each is as long as
-//! the job read in it.
+//! *Not modelled:* losses and the sender's reaction to them; the client's CPU time per request;
+//! columns that are learned from trees, and files opened ahead. Overlapping reads of one thread run
+//! one after the other. All files come from one server, and each ends where the job's reads of it
+//! end.
 
 mod copy_first;
 mod heat_map;
@@ -37,9 +37,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Bytes of a TCP segment, and of the IP packet that carries it.
+/// Bytes of a TCP segment.
 const SEGMENT_BYTES: u64 = 1448;
-/// See [`SEGMENT_BYTES`].
+/// Bytes of the IP packet that carries a segment.
 const PACKET_BYTES: u64 = 1500;
 
 /// The reads of a program, and the files that it read.
@@ -50,17 +50,17 @@ pub struct Job {
     files: BTreeMap<u32, u64>,
 }
 
-/// The figures of a job that no link changes.
+/// The figures of a job that do not depend on the link.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct JobReport {
     /// Reads; a vector read is one.
     pub reads: u64,
-    /// Bytes read; those that were read again are counted again.
+    /// Bytes read; repeated reads are counted each time.
     pub bytes: u64,
     /// Files read.
     pub files: usize,
-    /// Bytes of the files, as far as the job read.
+    /// Bytes of the files, each up to the end of the job's reads.
     pub file_bytes: u64,
     /// Threads that read.
     pub threads: usize,
@@ -113,11 +113,11 @@ impl Job {
         threads.map(|thread| thread.paused()).max().unwrap_or_default()
     }
 
-    /// Runs the job by this method. None if it was stopped.
+    /// Runs the job with this method; returns none if it was stopped.
     ///
     /// # Errors
     ///
-    /// An error of the client's code, which a simulated server gives no reason for.
+    /// An error of the client's code: the simulated server causes none.
     pub fn run(
         &self,
         method: Method,
@@ -137,16 +137,16 @@ impl Job {
     }
 }
 
-/// A way to get the data of a job.
+/// A method to get the data of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Method {
-    /// The files are copied, then the job reads them locally, which takes no time.
+    /// Copies the files; the job then reads them locally, which takes no time.
     CopyFirst,
-    /// Reads that the cache does not hold are requested when the job needs them.
+    /// Requests what the cache does not hold when the job needs it.
     ReadThrough,
-    /// Reads are requested before the job needs them.
+    /// Requests data before the job needs them.
     Prefetch,
 }
 
@@ -175,7 +175,7 @@ pub struct JobSettings {
     pub cache_bytes: u64,
     /// Bytes of a block, 0 for none; learned by default.
     pub block_bytes: Option<u64>,
-    /// Maximum bytes that are fetched before they are needed; half of the cache by default.
+    /// Maximum bytes prefetched and not yet read; half of the cache by default.
     pub read_ahead_bytes: Option<u64>,
     /// Maximum connections.
     pub connections: usize,
@@ -203,9 +203,10 @@ impl JobSettings {
         }
     }
 
-    /// The server, with an empty file.
+    /// The server, with an empty file on it.
     fn host(&self, time: &VirtualTime) -> SimulatedSource {
-        // The rates of a link count the headers of packets, and the simulated ones do not.
+        // The rate of a link includes the headers of packets; the simulated source sends only
+        // payload.
         let payload = |rate: u64| rate / PACKET_BYTES * SEGMENT_BYTES;
         let link = Link {
             bandwidth: self.link.bandwidth.map(payload),
@@ -230,7 +231,7 @@ pub struct JobResult {
     pub seconds: f64,
     /// Time that reads waited, summed over threads.
     pub waited_seconds: f64,
-    /// The same by cause; a copy is no wait of reads.
+    /// The same by cause; the time of copying is not included.
     pub waits: WaitCauses,
     /// Reads that waited.
     pub reads_waited: u64,

@@ -1,15 +1,14 @@
 //! Simulated links and programs: the cost of reads over a link, in virtual time.
 //!
-//! The description of a link is that of [`hither_netem`]; here its time passes virtually, and no
-//! packet is sent.
+//! [`hither_netem`] has the description of a link. Here time is virtual, and no packet is sent.
 //!
 //! - [`source`]: a [`Source`](hither_core::Source) behind a link, for tests that assert round
-//!   trips, by tokio's clock or another.
-//! - [`job`]: a recorded job on another link and with other settings.
-//! - [`virtual_time`]: a clock that jumps, and the futures that wait for it.
-//! - [`prefetch_model`]: a workload played through a [`Prefetcher`](hither_read::Prefetcher) by
+//!   trips, on tokio's clock or another.
+//! - [`job`]: a recorded job over another link and with other settings.
+//! - [`virtual_time`]: a clock that jumps to the next timer, and the futures that wait for it.
+//! - [`prefetch_model`]: a workload run through a [`Prefetcher`](hither_read::Prefetcher) by
 //!   arithmetic alone.
-//! - [`workload`]: programs that read, as lists of reads; the same for the same seed.
+//! - [`workload`]: reading programs as lists of reads, reproducible by seed.
 //!
 //! # Where to start reading
 //!

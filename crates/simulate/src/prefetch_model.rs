@@ -1,13 +1,13 @@
 //! A model of prefetching: a program that reads through a cache over a link, by arithmetic alone.
 //!
-//! It measures the decisions of a [`Prefetcher`]: how long a workload takes, how often it waits,
-//! how many bytes are fetched in vain. A workload of 100,000 reads takes a fraction of a second, so
-//! that a grid of links or a few thousand random workloads are affordable, which they are not with
-//! real futures and real bytes.
+//! It measures the decisions of a [`Prefetcher`]: the duration of a workload, the number of its
+//! waits, and the bytes that are fetched and not used. A workload of 100,000 reads takes a fraction
+//! of a second, so a grid of links or a few thousand random workloads are affordable. With real
+//! futures and real bytes they would not be.
 //!
 //! The model: the link has a round-trip time and a rate; a response begins to arrive a round trip
-//! after its request, or when the responses before it have arrived. Demand reads are requested at
-//! once. Prefetches are requested in chunks, in their order, as far as the read-ahead budget goes,
+//! after its request, or when the responses before it have arrived. Demand reads are requested
+//! immediately. Prefetches are requested in chunks, in their order, within the read-ahead budget,
 //! and only while the responses in flight take no longer than a slack. The cache evicts the least
 //! recently used extent. There is no slow start and no connection; [`crate::source`] models those.
 
@@ -34,7 +34,7 @@ pub struct PrefetchModel {
     pub rate: f64,
     /// Bytes that the cache holds.
     pub memory_bytes: u64,
-    /// Maximum number of them that were prefetched and not read.
+    /// Maximum prefetched bytes that were not read yet.
     pub ahead_bytes: u64,
     /// The prefetcher knows the rate.
     pub rate_known: bool,
@@ -45,7 +45,7 @@ pub struct PrefetchModel {
 pub struct ModelResult {
     /// Time from the first read to the end of the last one.
     pub duration: Duration,
-    /// Reads.
+    /// Number of reads.
     pub reads: u64,
     /// Reads of which some bytes had to be requested.
     pub misses: u64,
@@ -78,15 +78,15 @@ impl ModelResult {
 }
 
 impl PrefetchModel {
-    /// A link of this round-trip time and rate in bytes per second, which the prefetcher knows, and
-    /// default memory.
+    /// A link of this round-trip time and rate in bytes per second, which the prefetcher knows,
+    /// with the default memory.
     #[must_use]
     pub fn new(rtt: Duration, rate: f64) -> Self {
         Self { rtt, rate, memory_bytes: 64 << 20, ahead_bytes: 32 << 20, rate_known: true }
     }
 
-    /// Maximum time of the responses in flight for another prefetch: two chunks, or half a round
-    /// trip.
+    /// Maximum time of the responses in flight before another prefetch is requested: two chunks, or
+    /// half a round trip.
     fn slack(&self) -> Duration {
         #[expect(clippy::cast_precision_loss, reason = "a small number")]
         let chunks = Duration::from_secs_f64(2.0 * CHUNK as f64 / self.rate);
@@ -113,7 +113,7 @@ impl PrefetchModel {
         run.outcome
     }
 
-    /// Runs a workload that announces all its reads at the beginning, in order.
+    /// Runs a workload that announces all its reads at its beginning, in their order.
     #[must_use]
     pub fn play_informed(&self, job: &Workload) -> ModelResult {
         let wanted = job.steps.iter().map(super::workload::WorkloadRead::range).collect();
@@ -133,7 +133,7 @@ impl Prefetcher for Informed {
     }
 }
 
-/// Advises nothing: every miss is a request.
+/// A prefetcher without advice: every miss is a request.
 #[derive(Debug)]
 pub struct Silent;
 
@@ -149,17 +149,17 @@ struct Run {
     simulation: PrefetchModel,
     size: u64,
     store: LruCache,
-    /// Prefetches that were not requested yet.
+    /// Prefetches that have not been requested yet.
     soon: VecDeque<Range<u64>>,
-    /// The time at which the responses in flight have arrived.
+    /// The time at which all responses in flight have arrived.
     free_at: Duration,
-    /// The time since when there has been room for prefetches.
+    /// The time since which there has been room for prefetches.
     room_at: Duration,
     outcome: ModelResult,
 }
 
 impl Run {
-    /// Runs one read at `now`; returns when it is done.
+    /// Runs one read at `now`; returns the time at which it is complete.
     fn read(
         &mut self,
         now: Duration,
@@ -214,7 +214,7 @@ impl Run {
         }
     }
 
-    /// Requests as many prefetches as could be requested by `now`.
+    /// Requests the prefetches that could be requested by `now`.
     fn ask_soon(&mut self, now: Duration) {
         let slack = self.simulation.slack() + self.simulation.rtt;
         while !self.soon.is_empty() {
@@ -229,13 +229,13 @@ impl Run {
             }
             let chunk = self.chunk(room.min(CHUNK));
             if !chunk.is_empty() {
-                // Advice given now is requested now, not in the past.
+                // A prefetch is requested at the time of its advice at the earliest.
                 self.ask(at.max(self.room_at), &[&[], &chunk]);
             }
         }
     }
 
-    /// Takes about this many missing bytes from the prefetches.
+    /// Takes about `bytes` missing bytes from the prefetches.
     fn chunk(&mut self, bytes: u64) -> Vec<Range<u64>> {
         let mut chunk = Vec::new();
         let mut left = bytes;
@@ -254,7 +254,7 @@ impl Run {
         chunk
     }
 
-    /// One request: demanded ranges first, then prefetched ones.
+    /// Sends one request: demanded ranges first, then prefetches.
     fn ask(&mut self, at: Duration, parts: &[&[Range<u64>]; 2]) {
         self.free_at = self.free_at.max(at + self.simulation.rtt);
         for (ahead, ranges) in [(false, parts[0]), (true, parts[1])] {

@@ -5,7 +5,7 @@
 //! are those of a perfect network. So a test can assert round trips instead of measuring them.
 //!
 //! The model: opening a connection takes one round trip. A request leaves as soon as its connection
-//! is open; its own size costs nothing. The response begins to leave the server half a round trip
+//! is open; its size does not matter. The response begins to leave the server half a round trip
 //! later, in windows: ten segments of 1,448 bytes at first, doubling each round trip while the
 //! connection is busy, and kept from one response to the next. All connections share the link's
 //! rate in the order in which their windows leave. There are no losses, no receive windows and, by
@@ -61,7 +61,7 @@ pub enum Fault {
         /// Number of bytes that arrive before.
         after: u64,
     },
-    /// From this request on the file has this validator.
+    /// The file has another validator from this request on.
     Change {
         /// The new validator.
         validator: String,
@@ -78,11 +78,11 @@ pub struct Logged {
     /// The time at which it left the client on an open connection.
     pub start: Duration,
     /// The time at which the whole response or the error had arrived; `None` before that, and if
-    /// the caller cancelled.
+    /// the caller cancelled the request.
     pub end: Option<Duration>,
     /// Bytes of the file that arrived.
     pub bytes: u64,
-    /// It failed.
+    /// The request failed.
     pub failed: bool,
 }
 
@@ -95,7 +95,7 @@ pub struct SimulatedSource {
     limits: Limits,
     max_connections: usize,
     patience: Duration,
-    /// Gaps of up to this many bytes between ranges are sent as well.
+    /// Gaps of up to this many bytes between ranges are also sent.
     merging: u64,
     server_time: Duration,
     tells_size: bool,
@@ -158,8 +158,8 @@ impl SimulatedSource {
         }
     }
 
-    /// The causes of a wait of a reader from `start` to `end`, at which the last byte that it
-    /// needed arrived. Zero unless activity is recorded.
+    /// The causes of a wait of a reader from `start` to `end`, the time at which the last byte that
+    /// it needed arrived. Zero unless activity is recorded.
     #[must_use]
     pub fn causes(&self, start: Duration, end: Duration) -> WaitCauses {
         let state = self.state();
@@ -186,12 +186,12 @@ impl SimulatedSource {
         self.state().opened
     }
 
-    /// The longest chain of requests of which each left when the response to the one before was
+    /// The longest chain of requests of which each left when the response to the previous one was
     /// complete, or later. Handshakes do not count.
     #[must_use]
     pub fn round_trips(&self) -> u32 {
-        // Odd numbers for sending, even ones for arrival: a response that arrives at an instant is
-        // there for a request sent at it.
+        // Odd numbers for sending, even ones for arrival: a response that arrives at an instant
+        // precedes a request that is sent at the same instant.
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 2) * 2;
         let state = self.state();
         longest_chain(state.log.iter().map(|it| (nanos(it.start) + 1, it.end.map(nanos))))
@@ -374,7 +374,7 @@ impl SimulatedSource {
     }
 }
 
-/// The clock that the log is written by. Tokio's shows the time since the first use of the source.
+/// Log times are read from the source's clock; tokio's counts from the first use of the source.
 impl Source for SimulatedSource {
     fn name(&self) -> String {
         self.name.clone()
@@ -384,7 +384,7 @@ impl Source for SimulatedSource {
         self.limits.priced(&self.link(), self.max_connections)
     }
 
-    /// The round-trip time once a connection is open, the rate once a response is complete.
+    /// The round-trip time once a connection is open, and the rate once a response is complete.
     fn link(&self) -> LinkEstimate {
         let now = self.clock.now();
         let state = self.state();

@@ -1,9 +1,9 @@
-//! Virtual time: futures run one after the other on this thread, and when none of them can go on,
-//! the clock jumps to the next timer.
+//! Virtual time: futures run one after the other on this thread. When all of them wait, the clock
+//! jumps to the next timer.
 //!
-//! A job of hours takes as long as its arithmetic, whatever else the machine does. Unlike those of
-//! tokio's paused clock, timers are exact to the nanosecond, and nothing but this module is needed
-//! at run time.
+//! A job of hours takes only the time of its computation, independent of the load of the machine.
+//! Timers are exact to the nanosecond, unlike those of tokio's paused clock, and no async runtime
+//! is needed.
 
 use futures_core::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -26,14 +26,14 @@ pub struct VirtualTime {
 #[derive(Debug, Default)]
 struct Timers {
     now: Duration,
-    /// By time, and in the order in which they were set.
+    /// By time, then by the order in which they were set.
     waiting: BTreeMap<(Duration, u64), Waker>,
     set: u64,
     random: Random,
     spawned: Vec<Spawned>,
 }
 
-/// A future that was spawned and has not begun.
+/// A spawned future that has not been polled yet.
 struct Spawned(BoxFuture<'static, ()>);
 
 impl std::fmt::Debug for Spawned {
@@ -42,7 +42,7 @@ impl std::fmt::Debug for Spawned {
     }
 }
 
-/// Set when a future can go on.
+/// True once a future has been woken.
 #[derive(Debug)]
 struct Woken(AtomicBool);
 
@@ -66,13 +66,13 @@ impl VirtualTime {
         Self { shared: Arc::new(Mutex::new(timers)) }
     }
 
-    /// Runs `task` beside the work of [`VirtualTime::run`], until that ends.
+    /// Runs `task` concurrently with the work of [`VirtualTime::run`], until that work ends.
     pub fn spawn(&self, task: BoxFuture<'static, ()>) {
         lock(&self.shared).spawned.push(Spawned(task));
     }
 
-    /// Runs `work` to its end. Returns none if it waits for something other than this clock that
-    /// does not come, or once `stop` is true.
+    /// Runs `work` to its end. Returns none once `stop` is true, or if it waits for something that
+    /// this clock cannot wake.
     pub fn run<T>(&self, work: impl Future<Output = T>, stop: &AtomicBool) -> Option<T> {
         let mut work = pin!(work);
         let mut tasks = FuturesUnordered::new();
@@ -92,7 +92,7 @@ impl VirtualTime {
         }
     }
 
-    /// Polls the tasks that can go on, until none can.
+    /// Polls the woken tasks, until none is left.
     fn run_tasks(
         &self,
         tasks: &mut FuturesUnordered<BoxFuture<'static, ()>>,
@@ -136,11 +136,11 @@ impl Clock for VirtualTime {
     }
 }
 
-/// Waits for a time.
+/// A future that completes at a time.
 struct Timer {
     shared: Arc<Mutex<Timers>>,
     at: Duration,
-    /// Set while it is among those that wait.
+    /// Its key in `waiting`, while it waits.
     key: Option<(Duration, u64)>,
 }
 

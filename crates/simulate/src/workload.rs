@@ -1,7 +1,7 @@
 //! Synthetic read workloads: offsets, lengths, and the time between reads.
 //!
-//! A workload is a list of reads, the same for the same seed. The models of prefetching, benchmarks
-//! and recorded traces start from them.
+//! A workload is a list of reads, which is the same for the same seed. The models of prefetching,
+//! benchmarks and recorded traces use workloads.
 
 mod babar;
 mod trace;
@@ -19,12 +19,12 @@ pub struct WorkloadRead {
     pub offset: u64,
     /// Number of bytes.
     pub length: u64,
-    /// Time that the program works before it, with the bytes of the read before.
+    /// Time that the program works before this read, on the bytes of the previous read.
     pub think: Duration,
 }
 
 impl WorkloadRead {
-    /// The range that is read.
+    /// The range to read.
     #[must_use]
     pub fn range(&self) -> Range<u64> {
         self.offset..self.offset + self.length
@@ -41,7 +41,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Bytes read; bytes that are read twice count twice.
+    /// Bytes read; repeated reads are counted each time.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.steps.iter().map(|step| step.length).sum()
@@ -53,7 +53,7 @@ impl Workload {
         self.steps.iter().map(|step| step.think).sum()
     }
 
-    /// Creates a workload of these reads, with the same time before each of them.
+    /// Creates a workload of these reads, with the same time of work before each.
     #[must_use]
     pub fn new(size: u64, reads: impl IntoIterator<Item = Range<u64>>, think: Duration) -> Self {
         let steps = reads.into_iter().map(|read| WorkloadRead {
@@ -65,7 +65,8 @@ impl Workload {
     }
 }
 
-/// Readers in turn, each of which reads its share of the file from beginning to end.
+/// Several readers in turn, each of which reads its share of the file from its beginning to its
+/// end.
 #[must_use]
 pub fn interleaved(readers: u64, reads: u64, read_bytes: u64, think: Duration) -> Workload {
     let share = reads * read_bytes;

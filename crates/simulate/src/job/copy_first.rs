@@ -1,4 +1,5 @@
-//! The copy of all files of a job, one after the other, and the job beside its disk.
+//! The method that copies all files of a job, one after the other, before the job reads them
+//! locally.
 
 use super::{Job, JobResult, JobSettings};
 use crate::source::SimulatedSource;
@@ -6,7 +7,7 @@ use hither_core::{Clock, Result};
 use hither_read::{Reader, ReaderConfig};
 use hither_tune::ReadTrial;
 
-/// Copies the files; the job then takes as long as it works.
+/// Copies the files; the job then takes only its time of work.
 pub(super) async fn copy_first(
     job: &Job,
     host: &SimulatedSource,
@@ -19,7 +20,8 @@ pub(super) async fn copy_first(
             Reader::new(&source, None, ReaderConfig::default().with_trial(ReadTrial::begin));
         reader.push(&[0..size.min(FIRST_BYTES)], settings.connections);
         drain(&mut reader).await?;
-        // The first response has shown the path, which decides how many connections help.
+        // The first response has measured the path, from which the number of useful connections
+        // follows.
         if size > FIRST_BYTES {
             reader.push(&[FIRST_BYTES..size], settings.connections);
             drain(&mut reader).await?;

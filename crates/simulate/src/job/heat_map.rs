@@ -1,7 +1,7 @@
 //! Heat maps: the duration of the job over latency and another setting, as in figure 5 of Furano
 //! and others, "Latencies and data access", CHEP 2006.
 //!
-//! A field is the fastest run with its two settings, so that further axes do not multiply the
+//! A field shows the fastest run with its two settings, so that further axes do not multiply the
 //! number of maps. Colours are logarithmic between the shortest and the longest duration of all
 //! maps of a page.
 
@@ -13,16 +13,16 @@ use hither_chart::svg::{Anchor, BLACK, Svg};
 const WIDTH: f64 = 92.0;
 /// See [`WIDTH`].
 const HEIGHT: f64 = 34.0;
-/// Pixels for the names of the rows, and for those of the columns.
+/// Pixels for the names of the rows.
 const ROOM: f64 = 110.0;
-/// See [`ROOM`].
+/// Pixels for the names of the columns.
 const TOP: f64 = 46.0;
 
 /// A setting with several values.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Axis {
     kind: AxisKind,
-    /// The values, as they are named.
+    /// The names of the values.
     values: Vec<String>,
 }
 
@@ -57,7 +57,7 @@ impl AxisKind {
         }
     }
 
-    /// The name of the value that a run has.
+    /// The name of the value in the settings of a run.
     fn value(self, settings: &JobSettings) -> String {
         match self {
             Self::Latency => milliseconds(settings.link.rtt),
@@ -96,7 +96,7 @@ impl Axis {
     }
 }
 
-/// The maps of the first axis against each other one, with their titles.
+/// The maps of the first axis against each other axis, with their titles.
 pub(super) fn heat_maps(axes: &[Axis], cases: &[Case]) -> Vec<(String, String)> {
     let Some((across, others)) = axes.split_first() else { return Vec::new() };
     let durations = || {
@@ -152,7 +152,7 @@ fn draw(
     svg.to_element()
 }
 
-/// The colour of a field, from pale yellow to dark violet, and that of the text on it.
+/// The colour of a field, from pale yellow to dark violet, and the colour of its text.
 fn colours(duration: f64, limits: &std::ops::Range<f64>) -> (String, &'static str) {
     let span = (limits.end / limits.start).ln();
     let share =

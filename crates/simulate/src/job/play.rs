@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The longest read into the buffer that a thread reuses.
+/// Maximum length of a read into the buffer that a thread reuses.
 const MAX_BUFFER_BYTES: usize = 64 << 20;
 
 /// Runs all threads of the job; returns when the last one ends.

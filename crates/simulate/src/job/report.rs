@@ -1,4 +1,4 @@
-//! The results of a sweep: what programs read, and the tables for people.
+//! The results of a sweep, as data and as tables.
 
 use super::heat_map::{Axis, heat_maps};
 use super::sweep::{Case, Grid};
@@ -19,15 +19,15 @@ pub struct SimulationReport {
     pub job: JobReport,
     /// The methods compared, for each link.
     pub links: Vec<LinkReport>,
-    /// The runs that are done.
+    /// The runs that have finished.
     pub cases: Vec<Case>,
-    /// It was stopped before all runs were done.
+    /// The sweep was stopped before all runs had finished.
     pub interrupted: bool,
     #[serde(skip)]
     axes: Vec<Axis>,
 }
 
-/// The methods compared over one link.
+/// A comparison of the methods over one link.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct LinkReport {
@@ -35,14 +35,14 @@ pub struct LinkReport {
     pub latency_seconds: f64,
     /// Rate; none for no limit.
     pub bits_per_second: Option<u64>,
-    /// Shortest duration with the files copied first.
+    /// Shortest duration if the files are copied first.
     pub copy_first_seconds: Option<f64>,
     /// Shortest duration without prefetching.
     pub read_through_seconds: Option<f64>,
     /// Shortest duration with prefetching.
     pub prefetch_seconds: Option<f64>,
-    /// The bound: the job's work, or the bytes that were used at the rate of the link, whichever
-    /// takes longer.
+    /// The lower bound of the duration: the job's work, or the used bytes at the rate of the link,
+    /// whichever takes longer.
     pub least_seconds: f64,
     /// The fastest method; of those within 2 % of it, the one that fetches the fewest bytes.
     pub recommended: Method,
@@ -51,7 +51,7 @@ pub struct LinkReport {
 }
 
 impl LinkReport {
-    /// The comparison of runs over the same link; none without any.
+    /// Compares runs over the same link; none if there are no runs.
     fn of(cases: &[(&Case, JobResult)], work: f64) -> Option<Self> {
         let fastest = |method| {
             let of_method = cases.iter().filter(move |(case, _)| case.method == method);
@@ -99,7 +99,7 @@ impl LinkReport {
     }
 }
 
-/// The settings of a run with prefetching.
+/// A description of the settings of a run with prefetching.
 fn described(settings: &JobSettings) -> String {
     let JobSettings { cache_bytes, block_bytes, read_ahead_bytes, connections, .. } = settings;
     format!(
@@ -176,7 +176,7 @@ impl SimulationReport {
         text
     }
 
-    /// A page with the table, and with heat maps of the duration if several settings vary.
+    /// An HTML page with the table, and with heat maps of the duration if several settings vary.
     #[must_use]
     pub fn to_html(&self, title: &str) -> String {
         let maps = heat_maps(&self.axes, &self.cases);

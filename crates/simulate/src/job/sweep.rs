@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Maximum number of runs in a sweep.
 pub const MAX_CASES: usize = 10_000;
 
-/// The values of each axis, in the order in which they are shown. None may be empty.
+/// The values of each axis, in the order of the report. None may be empty.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grid {
     /// Round-trip times.
@@ -38,12 +38,12 @@ pub struct Grid {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Case {
-    /// The way in which the job gets its data.
+    /// The method by which the job gets its data.
     pub method: Method,
     /// The link and the settings.
     #[serde(flatten)]
     pub settings: JobSettings,
-    /// The result; none before it is done.
+    /// The result; none before the run has finished.
     #[serde(flatten)]
     pub result: Option<JobResult>,
 }
@@ -68,7 +68,8 @@ impl Default for Grid {
 }
 
 impl Grid {
-    /// The runs: for each link copies, runs without prefetching, and runs with it; no two alike.
+    /// The runs without duplicates: for each link copies, runs without prefetching, and runs with
+    /// it.
     fn cases(&self) -> Vec<Case> {
         let mut cases = Vec::new();
         let mut add = |method, settings| cases.push(Case { method, settings, result: None });
@@ -111,9 +112,9 @@ fn product3<'a, A: Copy, B: Copy, C: Copy>(
         .flat_map(move |a| second.iter().flat_map(move |b| third.iter().map(move |c| (*a, *b, *c))))
 }
 
-/// Runs the job over the grid, on all processors. `progress` gets the number of runs that are done
-/// and that of all, on any thread. Once `stop` is true, no run begins or goes on, and the report
-/// has those that are done.
+/// Runs the job over the grid, on all processors. `progress` gets the number of finished runs and
+/// the number of all runs, on any thread. Once `stop` is true, no run starts and running ones end,
+/// and the report has only the finished ones.
 ///
 /// # Errors
 ///

@@ -5,7 +5,7 @@ use std::ops::Range;
 static GOES_ON: AtomicBool = AtomicBool::new(false);
 const MS: Duration = Duration::from_millis(1);
 
-/// A job of one file that works `work` before each read.
+/// A job on one file that works for `work` before each read.
 fn job(threads: u32, work: Duration, reads: &[Range<u64>]) -> Job {
     let read = |thread: u32, at: u32, range: &Range<u64>| TracedRead {
         file: 0,
@@ -22,7 +22,7 @@ fn job(threads: u32, work: Duration, reads: &[Range<u64>]) -> Job {
 }
 
 fn scattered(reads: u64, bytes: u64) -> Vec<Range<u64>> {
-    // Far apart, and in no order that a prefetcher could learn.
+    // Far apart, and in an order that a prefetcher cannot learn.
     let starts = (0..reads).map(|it| (it * 7_919 % reads) * 3_000_000);
     starts.map(|start| start..start + bytes).collect()
 }
@@ -43,7 +43,7 @@ fn near(seconds: f64, expected: f64) -> bool {
 fn reads_that_nothing_foresees_take_a_round_trip_each() {
     let job = job(1, 2 * MS, &scattered(100, 4000));
     let result = run(&job, Method::ReadThrough, &far(50));
-    // The connection, a hundred round trips, and the work between the reads.
+    // The handshake, a hundred round trips, and the work between the reads.
     let transfer = f64::from(100 * 4000 * 8) / 1e8 * 1500.0 / 1448.0;
     let expected = 0.05 + 100.0 * 0.05 + 99.0 * 0.002 + transfer;
     assert!(near(result.seconds, expected), "{result:?}, expected {expected}");
@@ -67,7 +67,7 @@ fn prefetching_hides_the_latency_of_a_sequential_job() {
     let job = job(1, 2 * MS, &reads);
     let through = run(&job, Method::ReadThrough, &far(50));
     let ahead = run(&job, Method::Prefetch, &far(50));
-    // The work is 4 s and the transfer 1.4 s: reading ahead, the job hardly waits.
+    // The work is 4 s and the transfer 1.4 s: with read-ahead the job hardly waits.
     assert!(through.seconds > 2000.0 * 0.05, "{through:?}");
     assert!(ahead.seconds < 4.7, "{ahead:?}");
     assert!(ahead.reads_waited < 40 && ahead.bytes_used == 2000 * 8192, "{ahead:?}");

@@ -1,17 +1,17 @@
-//! The modelled cache: fetched pieces, the times at which they arrive, and whether they were read.
+//! The modelled cache: fetched pieces, their times of arrival, and whether they were read.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::time::Duration;
 
-/// The unit of eviction: as in the cache, reading a part of it keeps all of it.
+/// The unit of eviction: as in the cache, reading a part of an extent keeps all of it.
 const EXTENT: u64 = 128 << 10;
 
 #[derive(Debug, Clone, Copy)]
 struct Piece {
     end: u64,
     arrives: Duration,
-    /// Prefetched, and not read since.
+    /// Prefetched and not read yet.
     ahead: bool,
 }
 
@@ -23,7 +23,7 @@ struct Piece {
 pub(super) struct LruCache {
     most: u64,
     pieces: BTreeMap<u64, Piece>,
-    /// The last use of an extent, as a count.
+    /// The last use of an extent, as a value of `count`.
     used: HashMap<u64, u64>,
     by_use: BTreeMap<u64, u64>,
     count: u64,
@@ -119,7 +119,7 @@ impl LruCache {
             self.touch(start);
             let Some(piece) = self.remove(start) else { continue };
             if piece.ahead {
-                // Only part of it is read: the rest stays as it was.
+                // Only this part is read: the rest stays unread.
                 if start < range.start {
                     self.insert(start, Piece { end: range.start, ..piece });
                 }

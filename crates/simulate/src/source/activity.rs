@@ -1,10 +1,11 @@
-//! Causes of a reader's wait, from what its last request and the link did meanwhile.
+//! Causes of a reader's wait, from the phases of its last request and of the link during the wait.
 //!
-//! A reader ends its wait when the last byte that it needs arrives. The request that brought this
+//! A reader's wait ends when the last byte that it needs arrives. The request that delivered this
 //! byte passes through phases: its connection opens, a round trip, the server's time, then bytes
-//! arrive. While bytes arrive, either the link is busy, with this response or another, and only a
-//! faster path helps, or all responses wait for a congestion window to be acknowledged. What a
-//! reader waited before that request was sent, it waited for other requests.
+//! arrive. While bytes arrive, there are two cases. Either the link is busy, with this response or
+//! another, and only a faster path helps. Or all responses wait for the acknowledgement of a
+//! congestion window. The part of the wait before that request was sent was spent on other
+//! requests.
 
 use serde::Serialize;
 use std::ops::{AddAssign, Range};
@@ -14,7 +15,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct WaitCauses {
-    /// Handshakes of new connections, and connections that were all busy.
+    /// Handshakes of new connections, and time in which all connections were busy.
     #[serde(rename = "connect_seconds", serialize_with = "seconds")]
     pub connect: Duration,
     /// Round trips of requests.
@@ -23,10 +24,10 @@ pub struct WaitCauses {
     /// The server, before the first byte of a response.
     #[serde(rename = "server_seconds", serialize_with = "seconds")]
     pub server: Duration,
-    /// Congestion windows smaller than the path takes: slow start.
+    /// Congestion windows smaller than the bandwidth-delay product: slow start.
     #[serde(rename = "window_seconds", serialize_with = "seconds")]
     pub window: Duration,
-    /// Bytes that arrived at the rate of the path, of this response or another.
+    /// Bytes that arrive at the rate of the path, of this response or another.
     #[serde(rename = "transfer_seconds", serialize_with = "seconds")]
     pub transfer: Duration,
     /// Requests before the last one.
@@ -73,16 +74,16 @@ impl AddAssign for WaitCauses {
 /// The phases of all requests, and the times at which the link delivered.
 #[derive(Debug, Default)]
 pub(super) struct Activity {
-    /// By request, as numbered in the log.
+    /// By the request's number in the log.
     requests: Vec<Phases>,
-    /// The ends of some bytes, and their request; ascending.
+    /// The arrival times of bytes, with their request; ascending.
     arrivals: Vec<(Duration, usize)>,
-    /// Intervals in which the link delivered bytes, disjoint and ascending, each with the sum of
-    /// the ones before.
+    /// Intervals in which the link delivered bytes, disjoint and ascending, each with the total
+    /// length of the previous ones.
     busy: Vec<(Range<Duration>, Duration)>,
 }
 
-/// The ends of the phases of a request.
+/// The times at which the phases of a request end.
 #[derive(Debug, Clone, Copy)]
 struct Phases {
     taken: Duration,
@@ -92,7 +93,7 @@ struct Phases {
 }
 
 impl Activity {
-    /// A request got its connection at `taken`, and was sent at `sent`.
+    /// Records that a request got its connection at `taken`, and was sent at `sent`.
     pub(super) fn requested(
         &mut self,
         taken: Duration,
@@ -105,8 +106,8 @@ impl Activity {
         self.requests.push(Phases { taken, sent, round_trip, first_byte });
     }
 
-    /// Some bytes of a request will have arrived at `end`, after they occupied the link for `took`.
-    /// Called in the order in which the bytes leave the server.
+    /// Records that bytes of a request will have arrived at `end`, after they occupied the link for
+    /// `took`. Must be called in the order in which the bytes leave the server.
     pub(super) fn arrives(&mut self, request: usize, end: Duration, took: Duration) {
         self.arrivals.push((end, request));
         let start = end.saturating_sub(took);
@@ -144,7 +145,7 @@ impl Activity {
         self.busy_before(end).saturating_sub(self.busy_before(start))
     }
 
-    /// Time until `at` in which the link delivered bytes.
+    /// Time before `at` in which the link delivered bytes.
     fn busy_before(&self, at: Duration) -> Duration {
         let after = self.busy.partition_point(|(interval, _)| interval.start < at);
         let last = after.checked_sub(1).and_then(|last| self.busy.get(last));
@@ -176,7 +177,7 @@ mod tests {
             other: 5 * MS,
         };
         assert_eq!((causes, causes.total()), (expected, 45 * MS));
-        // A wait that began while the request was under way, and ended before the second burst.
+        // A wait that began while the request was in flight, and ended before the second burst.
         let late = activity.causes(29 * MS, 35 * MS);
         assert_eq!((late.round_trips, late.server, late.transfer), (MS, 2 * MS, 3 * MS));
         assert_eq!(late.total(), 6 * MS);

@@ -1,4 +1,4 @@
-//! The clock of a simulated link: by default Tokio's, which its tests may pause.
+//! The clock of a simulated link: by default Tokio's, which tests can pause.
 
 use crate::source::SimulatedSource;
 use futures_core::future::BoxFuture;

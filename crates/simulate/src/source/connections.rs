@@ -11,7 +11,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) number: usize,
-    /// The end of its handshake.
+    /// The end of the handshake.
     pub(super) ready: Duration,
     pub(super) busy: bool,
     pub(super) window: Window,
@@ -138,7 +138,7 @@ impl Taken<'_> {
         }
     }
 
-    /// Ends the response, and frees the connection.
+    /// Ends the response, and releases the connection.
     pub(super) fn finish(&mut self, end: Duration, failed: bool) {
         self.keep = true;
         let mut state = self.source.state();

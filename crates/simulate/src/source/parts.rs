@@ -1,4 +1,4 @@
-//! Delivery of a response in the parts that arrive together.
+//! Delivery of a response in parts that arrive together.
 
 use bytes::Bytes;
 use hither_core::{Part, PartSink};
@@ -22,7 +22,7 @@ impl Content {
         }
     }
 
-    /// Some of the bytes of a range within the file, from its beginning on; not none.
+    /// A non-empty beginning of a range within the file.
     fn beginning(&self, range: &Range<u64>) -> Bytes {
         let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
         match self {

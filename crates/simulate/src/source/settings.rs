@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl SimulatedSource {
-    /// Sets another clock than tokio's, which is exact. Connections then take turns of some KiB.
+    /// Sets a clock that is more precise than tokio's. Connections then share the link in turns of
+    /// some KiB.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
@@ -30,22 +31,22 @@ impl SimulatedSource {
         self
     }
 
-    /// Records what [`SimulatedSource::causes`] needs.
+    /// Records the activity that [`SimulatedSource::causes`] needs.
     #[must_use]
     pub fn with_activity(self) -> Self {
         self.state().activity = Some(activity::Activity::default());
         self
     }
 
-    /// Sets another name than the size.
+    /// Sets a name; the default is made from the size.
     #[must_use]
     pub fn with_name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Sets the limits of each request. A cost of a request by the path replaces the one of these
-    /// limits if it is higher ([`Limits::priced`]).
+    /// Sets the limits of each request. The request cost of the path replaces that of these limits
+    /// if it is higher ([`Limits::priced`]).
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -59,15 +60,15 @@ impl SimulatedSource {
         self
     }
 
-    /// Sets the no-progress timeout: a stalled response fails after this long. By default it never
-    /// does.
+    /// Sets the no-progress timeout: a stalled response fails after this time. By default it never
+    /// fails.
     #[must_use]
     pub fn with_patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// Sends the bytes between two ranges as well, if they are at most `gap_bytes`, as some servers
+    /// Also sends the bytes between two ranges, if there are at most `gap_bytes`, as some servers
     /// do.
     #[must_use]
     pub fn with_merging(mut self, gap_bytes: u64) -> Self {
@@ -75,7 +76,7 @@ impl SimulatedSource {
         self
     }
 
-    /// States the size of the file in no response.
+    /// Omits the size of the file from all responses.
     #[must_use]
     pub fn without_size(mut self) -> Self {
         self.tells_size = false;

@@ -7,21 +7,21 @@ use std::time::Duration;
 
 /// Bytes that a connection sends in its turn, where several share the link.
 const TURN_BYTES: u64 = 16 << 10;
-/// Time of a turn on a fast link, where that is more.
+/// Minimum duration of a turn; on a fast link this is more than [`TURN_BYTES`].
 const TURN: Duration = Duration::from_micros(500);
-/// Least time after which the congestion window of an idle connection is halved, beside the round
-/// trip (RFC 6298, with the minimum of Linux).
+/// Minimum time, in addition to the round trip, after which the congestion window of an idle
+/// connection is halved (RFC 6298, with the minimum of Linux).
 const MIN_RTO: Duration = Duration::from_millis(200);
 
 /// The shared direction from the server to the client.
 #[derive(Debug, Clone)]
 pub(super) struct SharedLink {
     link: Link,
-    /// The time at which everything sent has left.
+    /// The time at which all bytes sent so far have left.
     free_at: Duration,
     /// Windows shrink while a connection is idle, and are limited by [`Link::each`].
     pub(super) restarts: bool,
-    /// Bytes of a turn.
+    /// Maximum bytes of a turn.
     turn: u64,
 }
 
@@ -30,7 +30,7 @@ impl SharedLink {
         Self { link, free_at: Duration::ZERO, restarts: false, turn: u64::MAX }
     }
 
-    /// Lets connections share the link in turns, not in whole windows.
+    /// Lets connections share the link in turns, instead of sending whole windows.
     pub(super) fn take_turns(&mut self) {
         self.turn = self.link.bandwidth.map_or(u64::MAX, |rate| {
             let bytes = u128::from(rate) * TURN.as_nanos() / 8_000_000_000;
@@ -48,7 +48,7 @@ impl SharedLink {
 
     fn max_window(&self) -> u64 {
         if self.restarts && self.link.each.is_some() {
-            // The queue before the limit is as long as the path.
+            // The queue in front of the limit holds one bandwidth-delay product.
             return (2 * self.link.own_queue_bytes()).max(INITIAL_WINDOW_BYTES);
         }
         u64::MAX
@@ -71,7 +71,7 @@ impl Default for Window {
 }
 
 impl Window {
-    /// Shrinks at `now` by what Linux takes off a window that was idle: half for each timeout.
+    /// Shrinks a window that was idle until `now` as Linux does: by half for each timeout.
     fn restart(&mut self, now: Duration, rtt: Duration) {
         let mut idle = now.saturating_sub(self.used);
         let timeout = rtt + MIN_RTO;
@@ -90,7 +90,7 @@ pub(super) struct Sending {
     pub(super) next: Duration,
     /// Bytes left of the window.
     window: u64,
-    /// The window is as large as the connection may send.
+    /// The response fills the congestion window.
     is_full: bool,
     /// The acknowledgement of the window's first byte.
     acknowledged: Duration,
@@ -108,7 +108,8 @@ impl Sending {
         self.left == 0
     }
 
-    /// Sends what may leave in one turn. Returns its bytes and the time of their arrival.
+    /// Sends the bytes that may leave in one turn. Returns their number and the time of their
+    /// arrival.
     ///
     /// A full window doubles for the next round trip, as in slow start without losses. A window
     /// that was not full stays, because the connection did not need more.

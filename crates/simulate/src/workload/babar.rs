@@ -3,11 +3,11 @@
 //! Furano and others ("Latencies and data access", CHEP 2006, figure 2) counted the displacements
 //! of a `BaBar` analysis job from one read to the next: most of them within 500,000 bytes in either
 //! direction, the rest all over the file; the job needed 350 KB/s. This workload has these
-//! properties, produced in the way such a job produces them.
+//! properties for the same reasons as such a job.
 //!
 //! The file is a series of clusters of events, about 400 KB each, made of baskets of 100 bytes to 8
 //! KB. The job goes from cluster to cluster and reads the baskets in the order in which its code
-//! uses the columns, which is unrelated to their order in the file. Nearly all are read, and once.
+//! uses the columns, which is unrelated to their order in the file. Nearly all are read, each once.
 //! One read in forty goes to a set of fixed regions (calibrations, indices), anywhere in the file;
 //! the next read is back in the cluster, which makes two far displacements in forty.
 
@@ -21,7 +21,7 @@ pub const BABAR_READS: usize = 100_000;
 /// Size of the file in bytes.
 pub const BABAR_SIZE: u64 = 1_000_000_000;
 
-/// Bytes read per second, as in 2006.
+/// Bytes read per second, measured in 2006.
 const RATE: f64 = 350_000.0;
 /// Size of a cluster in bytes.
 const CLUSTER: u64 = 400_000;
@@ -34,13 +34,13 @@ const REGION_SHARE: f64 = 0.025;
 const REGIONS: u64 = 40;
 const REGION: u64 = 100_000;
 
-/// Creates the workload; the same seed gives the same one.
+/// Creates the workload; the same seed gives the same workload.
 #[must_use]
 pub fn babar(seed: u64) -> Workload {
     let mut random = Random::new(seed);
     let regions: Vec<u64> =
         (0..REGIONS).map(|_| random.next_u64() % (BABAR_SIZE - REGION)).collect();
-    // The clusters that hold 100,000 reads make up a sixth of the file, somewhere in it.
+    // The clusters that hold 100,000 reads are a sixth of the file, from a third of it on.
     let mut cluster = BABAR_SIZE / 3;
     let mut reads = Vec::with_capacity(BABAR_READS);
     while reads.len() < BABAR_READS {
@@ -88,13 +88,13 @@ fn piece(regions: &[u64], random: &mut Random) -> Range<u64> {
     start..start + length
 }
 
-/// Logarithms of lengths are uniform: many small ones.
+/// A random length whose logarithm is uniformly distributed: most are small.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most MAX_LENGTH")]
 fn length(random: &mut Random) -> u64 {
     (SHORTEST * (MAX_LENGTH / SHORTEST).powf(random.unit())) as u64
 }
 
-/// The time of the work on this many bytes: half to one and a half times the average.
+/// The time of work on this many bytes: 0.5 to 1.5 times the average.
 fn think(bytes: u64, random: &mut Random) -> Duration {
     #[expect(clippy::cast_precision_loss, reason = "small")]
     let seconds = bytes as f64 / RATE * (0.5 + random.unit());

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 impl Workload {
-    /// Writes the workload as the trace of a program that never waits, on a file called `name`.
+    /// Writes the workload as the trace of a program that never waits, with `name` as its file.
     ///
     /// # Errors
     ///
@@ -53,7 +53,7 @@ mod tests {
         let think = job.think();
         let first = job.steps[0].think;
         assert!((of.seconds - (think - first).as_secs_f64()).abs() < 1e-3);
-        // as the paper has it
+        // The value of the paper.
         assert!((0.94..0.96).contains(&of.all.displacements.near_share()));
     }
 }
