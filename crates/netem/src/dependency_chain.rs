@@ -1,15 +1,15 @@
 //! Round trips that a client had to wait for, from the times of its requests.
 //!
-//! A request *could* depend on every response that was there before it was sent. The longest chain
-//! of such requests is the number of round trips: requests in parallel count once, however many
-//! there are.
+//! A request *could* depend on every response that was complete before it was sent. The longest
+//! chain of such requests is the number of round trips: any number of parallel requests counts
+//! once.
 
 /// Returns the length of the longest chain of requests of which each was sent after the response to
 /// the one before.
 ///
 /// Takes the time of sending and of the response of each request, in any order and in any unit. A
-/// response that comes at the instant at which another request is sent was not there before it. No
-/// request depends on one without response.
+/// response at the same instant as a request does not precede it. No request depends on one without
+/// a response.
 #[must_use]
 pub fn longest_chain(requests: impl Iterator<Item = (u64, Option<u64>)>) -> u32 {
     chain_lengths(requests).into_iter().max().unwrap_or_default()
@@ -22,8 +22,8 @@ pub fn chain_lengths(requests: impl Iterator<Item = (u64, Option<u64>)>) -> Vec<
     let mut sent: Vec<(u64, usize)> =
         requests.iter().enumerate().map(|(at, (sent, _))| (*sent, at)).collect();
     sent.sort_unstable();
-    // In time order the request of a response comes before it, so its chain is known when the
-    // response is looked up.
+    // In time order a response comes after its own request, so the chain of that request is known
+    // when the response is looked up.
     let mut responses: Vec<(u64, usize)> = requests
         .iter()
         .enumerate()

@@ -2,8 +2,8 @@
 //!
 //! A [`Link`] describes the path between a client and a server: the round-trip time, the rate of
 //! each direction, the probability that a packet is lost, and the queue of the router at the
-//! bottleneck. The packet-level emulator realises all of it; the TCP proxy and the simulated source
-//! only time and rate.
+//! bottleneck. The packet-level emulator implements all of it; the TCP proxy and the simulated
+//! source implement only time and rate.
 //!
 //! The links A to G are those of the talk that this project takes its main query from. They are
 //! defined here once so that demos, benchmarks and tests mean the same link by a letter.
@@ -26,7 +26,8 @@ pub struct Link {
     /// Rate of each direction in bits per second of IP packets; `None` for no limit.
     pub bandwidth: Option<u64>,
     /// Rate of each connection, in each direction, in bits per second of IP packets; `None` for no
-    /// limit. Only the packet-level emulator knows connections: the others ignore it.
+    /// limit. The packet-level emulator enforces it, the simulated source can limit windows by it,
+    /// and the TCP proxy ignores it.
     pub each: Option<u64>,
     /// Probability that a packet is lost, 0 to 1, in either direction.
     pub loss: f64,
@@ -89,7 +90,8 @@ impl Link {
         self.queue.unwrap_or_else(|| self.product(self.bandwidth))
     }
 
-    /// The size of the queue of one connection, if connections have a rate.
+    /// The size of the queue of one connection in bytes; [`UNLIMITED_QUEUE`] if [`Link::each`] has
+    /// no limit.
     #[must_use]
     pub fn own_queue_bytes(&self) -> u64 {
         self.product(self.each)
@@ -102,7 +104,7 @@ impl Link {
         })
     }
 
-    /// The time that `bytes` take at the link's rate; zero without one.
+    /// The time to send `bytes` at the link's rate; zero if the link has no rate.
     #[must_use]
     pub fn serialisation(&self, bytes: u64) -> Duration {
         self.bandwidth.map_or(Duration::ZERO, |rate| {
@@ -137,7 +139,7 @@ fn mega(rate: u64) -> f64 {
     rate as f64 / 1e6
 }
 
-/// A number for people: measured ones have digits that mean nothing.
+/// A number rounded to three decimals: further digits of measured values have no meaning.
 fn thousandths(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }

@@ -1,4 +1,4 @@
-//! A small seeded random generator, so that losses repeat from run to run.
+//! A small seeded random generator, so that losses are reproducible.
 
 /// `SplitMix64` (Steele, Lea, Flood 2014): one multiplication chain per number; any seed is good.
 #[derive(Debug, Clone, Default)]

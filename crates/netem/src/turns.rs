@@ -1,6 +1,6 @@
-//! A counter of turns: how often a client sends again after it received something.
+//! A counter of turns: the times that a client sends after it has received something.
 
-/// Counts the times that sending follows receiving; the first sending counts.
+/// Counts the times that the client sends after it has received; the first time counts.
 ///
 /// ```
 /// let mut turns = hither_netem::turns::Turns::default();
@@ -14,7 +14,7 @@
 pub struct Turns {
     /// Turns so far.
     pub count: u64,
-    /// Payload went out and none has come in since.
+    /// Payload was sent, and none has been received since.
     waiting: bool,
 }
 
