@@ -1,5 +1,5 @@
-//! Control of a link's forwarder: one JSON object a line over a Unix socket, and one line in
-//! response.
+//! Control of a link's forwarder over a Unix socket: one JSON object per line as the request, and
+//! one line as the response.
 
 use crate::clock;
 use crate::error::local;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Maximum size of a request; responses go to the program that asked and have no limit.
+/// Maximum size of a request. Responses have no limit.
 const MAX_QUESTION: u64 = 4096;
 
 /// A request to the forwarder.
@@ -42,7 +42,7 @@ pub enum ControlRequest {
 pub struct ForwarderControl {
     /// The counters.
     pub observer: Mutex<Observer>,
-    /// The loop has to stop.
+    /// True if the loop has to stop.
     pub stop: AtomicBool,
     /// Readable when `stop` is set.
     pub wake: OwnedFd,
@@ -73,7 +73,7 @@ impl ForwarderControl {
             ControlRequest::Stats { port, reset } => {
                 let mut live = lock(&self.observer);
                 let now = clock::now();
-                // The report of a long run takes a while; packets must not wait for it.
+                // The report of a long run takes a while to compute; packets must not wait for it.
                 let seen = live.clone();
                 if reset {
                     live.reset(now);
@@ -89,7 +89,7 @@ impl ForwarderControl {
     }
 }
 
-/// Answers requests about the link `name` on its own thread, as long as the process lives.
+/// Answers requests about the link `name` on its own thread, until the process exits.
 ///
 /// # Errors
 /// The socket cannot be created.
@@ -102,7 +102,7 @@ pub fn serve(name: &str, shared: &Arc<ForwarderControl>) -> Result<()> {
     let shared = Arc::clone(shared);
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // A caller that hung up gets nothing; the next one is served.
+            // If the caller has hung up, the error is ignored and the next caller is served.
             let _ = converse(&stream, &shared);
         }
     });
@@ -120,11 +120,11 @@ fn converse(mut stream: &UnixStream, shared: &ForwarderControl) -> std::io::Resu
     stream.write_all(&answer)
 }
 
-/// Sends a request to the forwarder of the link `name`; returns a report for a request for
+/// Sends a request to the forwarder of the link `name`. Returns a report if the request was for
 /// counters.
 ///
 /// # Errors
-/// No forwarder responds there.
+/// No forwarder of this link responds.
 pub fn ask(name: &str, question: ControlRequest) -> Result<Option<Report>> {
     let exchange = || -> std::io::Result<Option<Report>> {
         let mut stream = UnixStream::connect(folder(name).join("control.sock"))?;

@@ -1,21 +1,21 @@
 //! The forwarder: the process that carries packets between the two TUN devices of a link.
 //!
 //! It owns both devices, so that they vanish with it. One thread does everything: it reads packets
-//! from the devices, offers them to the shaper of their direction, writes out packets that are due,
-//! and sleeps in `ppoll` until a packet comes or the next one is due. It reads the clock for each
+//! from the devices, offers them to the shaper of their direction, writes packets that are due, and
+//! sleeps in `ppoll` until a packet arrives or the next one is due. It reads the clock for each
 //! packet, because a batch may take longer than the tolerated error.
 //!
 //! Three measures make it exact to some tens of microseconds on a machine that it shares with the
 //! programs whose packets it carries: timer slack of 1 ns instead of 50 µs; the lowest real-time
-//! priority, so that it runs when its timer fires and not when the scheduler finds it fair; and
+//! priority, so that it runs when its timer fires, without waiting for its fair share; and
 //! compensation of its wake-up latency ([`crate::wakeup_latency`]). The devices' queues are long
 //! enough that none of their packets is dropped before the shaper has seen it.
 //!
-//! With offload the devices pass runs of up to 64 KB uncut and without checksums, as they would
-//! between virtual machines of one host. So an unlimited link reaches gigabits on a core, and
-//! nothing changes that a link without a rate could show: a burst stays a burst, and windows count
-//! segments, cut or not. A link with a rate or losses has to treat each segment by itself, so there
-//! the kernel cuts them.
+//! With offload the devices pass runs of up to 64 KB uncut and without checksums, as between
+//! virtual machines of one host. So an unlimited link reaches gigabits on a core. The results on a
+//! link without a rate stay the same: a burst stays a burst, and windows count segments, cut or
+//! not. A link with a rate or losses has to treat each segment by itself, so there the kernel cuts
+//! them.
 
 use crate::control::{ControlRequest, ForwarderControl, ask, serve};
 use crate::error::local;
@@ -44,19 +44,19 @@ const DEVICE: &str = "wan0";
 /// Number of packets that a device holds until the forwarder takes them.
 const DEVICE_QUEUE: &str = "20000";
 
-/// Number of packets taken or written before the other direction gets its turn.
+/// Maximum number of packets read or written before the other direction gets its turn.
 const BATCH: usize = 32;
 
 /// Maximum size of a frame: an uncut run of 64 KB with its header.
 const MAX_FRAME: usize = 65_536 + packet::VNET_HEADER;
 
-/// Shorter waits are spent polling instead of sleeping, in nanoseconds.
+/// Minimum sleep in nanoseconds; shorter waits are spent polling.
 const SHORTEST_SLEEP: u64 = 5_000;
 
 /// The forwarder's message to the process that brings the link up, over its standard output.
 pub(crate) const READY: &str = "ready";
 /// The reply to [`READY`] on standard input: the link is wanted. Without it the forwarder removes
-/// everything again.
+/// the link.
 pub(crate) const KEEP: &str = "keep";
 
 /// Sets up the recorded link `name` and carries its packets until it is stopped. Prints `ready` or
@@ -66,7 +66,7 @@ pub(crate) const KEEP: &str = "keep";
 /// The link cannot be set up.
 pub fn run(name: &str) -> Result<()> {
     let saved = load(name).ok_or_else(|| local(format!("no saved link {name}")))?;
-    // Fails only if it leads a session already.
+    // Fails only if this process is already the leader of a session.
     let _ = rustix::process::setsid();
     let ready = prepare(&saved);
     let mut out = std::io::stdout();
@@ -83,8 +83,8 @@ pub fn run(name: &str) -> Result<()> {
         && std::io::stdin().lock().read_line(&mut line).is_ok()
         && line.trim() == KEEP;
     if wanted {
-        // Real-time priority needs a privilege that containers may lack; the link then works, less
-        // exactly.
+        // Real-time priority needs a privilege that containers may lack; without it the link works,
+        // but less exactly.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let pid = std::process::id().to_string();
         let _ = Command::new("chrt").args(["-f", "-p", "1", &pid]).output();
@@ -189,8 +189,8 @@ struct Forwarder {
     owner_ended: bool,
     buffer: Vec<u8>,
     waking: WakeupLatency,
-    /// The typical time that newly read packets have waited for the forwarder to wake, in
-    /// nanoseconds.
+    /// The typical time, in nanoseconds, that newly read packets have waited for the forwarder to
+    /// wake.
     dated_back: u64,
 }
 
@@ -220,7 +220,7 @@ impl Forwarder {
         }
     }
 
-    /// Offers the packets of a device to the shaper.
+    /// Reads packets from a device and offers them to the shaper.
     fn take_in(&mut self, direction: Direction, shared: &ForwarderControl) -> Result<Progress> {
         let offload = self.offload;
         let dated_back = self.dated_back;
@@ -255,7 +255,7 @@ impl Forwarder {
         outcome.map(|()| progress)
     }
 
-    /// Writes the packets that are due to the other device.
+    /// Writes packets that are due to the other device.
     fn hand_out(&mut self, direction: Direction, shared: &ForwarderControl) -> Result<Progress> {
         let (_, to, shaper) = self.parts(direction);
         let mut progress = Progress::None;
@@ -283,7 +283,8 @@ impl Forwarder {
         Ok(progress)
     }
 
-    /// Sleeps until there is something to do. Returns at once if that is too soon to sleep.
+    /// Sleeps until an event or the next due packet. Returns immediately if that is too soon to
+    /// sleep.
     fn wait(&mut self, shared: &ForwarderControl) -> Result<()> {
         let began = clock::now();
         let due = self.shapers.iter().filter_map(Shaper::next_due).min();

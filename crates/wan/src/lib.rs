@@ -9,17 +9,17 @@
 //!                        forwarder (one process), observer
 //! ```
 //!
-//! Both ends are TUN devices held by one forwarder process ([`forwarder`]). [`shaper`] decides what
-//! the link does to each packet, [`observer`] counts round trips by watching packets; neither does
-//! I/O. [`lifecycle`] brings links up and down, [`control`] asks a running forwarder for its
-//! counts, [`validate`] measures links with `ping` and `iperf3`.
+//! One forwarder process ([`forwarder`]) holds both TUN devices. [`shaper`] decides what the link
+//! does to each packet, [`observer`] counts round trips by watching packets; neither does I/O.
+//! [`lifecycle`] brings links up and down, [`control`] requests counters from a running forwarder,
+//! [`validate`] measures links with `ping` and `iperf3`.
 //!
 //! Kernel settings: each namespace gets its congestion control (`net.ipv4.tcp_congestion_control`)
 //! and `net.ipv4.tcp_no_metrics_save=1`, so that a connection does not inherit windows from an
 //! earlier one; buffers stay at the kernel's defaults. A namespace may only choose a congestion
 //! control that the machine allows. So `up` appends it to `net.ipv4.tcp_allowed_congestion_control`
-//! of the root namespace if it is missing there, and leaves it: this widens what programs may
-//! choose and changes no default.
+//! of the root namespace if it is missing there, and leaves it there: programs may then choose it,
+//! but no default changes.
 
 #![cfg(target_os = "linux")]
 

@@ -1,11 +1,11 @@
 //! Bringing links up and down, even after crashes.
 //!
-//! `up` records the link and starts the forwarder, which creates everything else and says when it
-//! is ready. The two watch each other: if `up` is interrupted before it confirms, the forwarder
-//! reads the end of its input and removes everything again; if the forwarder fails, `up` prints the
-//! reason and cleans up. Afterwards the forwarder runs alone. If it dies, the devices vanish with
-//! it and the namespaces stay. The next `up` or `down` of the name finds a link that does not
-//! respond, and removes the rest of it.
+//! `up` records the link and starts the forwarder, which creates everything else and reports when
+//! it is ready. The two watch each other: if `up` is interrupted before it confirms, the forwarder
+//! reads the end of its input and removes the link; if the forwarder fails, `up` prints the reason
+//! and cleans up. Afterwards the forwarder runs alone. If it dies, the devices vanish with it and
+//! the namespaces stay. The next `up` or `down` of the name finds a link that does not respond, and
+//! removes its remains.
 
 use crate::clock;
 use crate::control::{ControlRequest, ask};
@@ -36,9 +36,10 @@ pub struct LinkSpec {
     pub link: Link,
     /// Congestion control of both ends, by its name in the kernel.
     pub congestion: String,
-    /// The devices pass runs of segments uncut; `None` to do so if it changes nothing in the model.
+    /// Offload: the devices pass runs of segments uncut. `None` enables it if it does not change
+    /// the model.
     pub offload: Option<bool>,
-    /// The link is removed when this process exits.
+    /// Process whose exit removes the link.
     pub owner: Option<i32>,
 }
 
@@ -130,7 +131,7 @@ fn start(program: &Path, saved: &LinkRecord) -> Result<()> {
     Ok(())
 }
 
-/// Takes a link down, or the rest of one; succeeds if there is nothing.
+/// Takes a link down, or removes its remains; succeeds if there are none.
 ///
 /// # Errors
 /// The caller is not root, or `ip` fails.
@@ -140,7 +141,7 @@ pub fn down(name: &str) -> Result<()> {
     remove(name)
 }
 
-/// Removes everything of a link under the lock.
+/// Removes all of a link; the caller holds the lock.
 fn remove(name: &str) -> Result<()> {
     end_forwarder(name);
     for side in Side::BOTH {
@@ -160,8 +161,8 @@ fn end_forwarder(name: &str) {
     let Some(pid) = pid.and_then(|text| text.trim().parse().ok()).and_then(Pid::from_raw) else {
         return;
     };
-    // The process is held before its command line is checked, so that a reused id cannot be
-    // mistaken.
+    // The process is held by a descriptor before its command line is checked, so a reused process
+    // id cannot be mistaken for it.
     let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return };
     let line = fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
     let mut words = line.split(|byte| *byte == 0).rev().skip_while(|word| word.is_empty());
@@ -175,7 +176,7 @@ fn end_forwarder(name: &str) {
     }
 }
 
-/// Waits for a process to exit.
+/// Waits at most `limit` for a process to exit; returns true if it did.
 fn ends_within(process: &std::os::fd::OwnedFd, limit: Duration) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let limit = Timespec {
@@ -186,13 +187,13 @@ fn ends_within(process: &std::os::fd::OwnedFd, limit: Duration) -> bool {
     poll(&mut polled, Some(&limit)).is_ok_and(|ready| ready > 0)
 }
 
-/// Removes everything of a forwarder's own link except itself, unless a later link has taken the
-/// name.
+/// Removes everything of a forwarder's own link except the forwarder, unless a later link has taken
+/// the name.
 pub(crate) fn dismantle(saved: &LinkRecord) {
     let still = || load(&saved.name).is_some_and(|now| now.token == saved.token);
     for side in Side::BOTH {
         if still() {
-            // The next `up` or `down` finds the rest.
+            // If this fails, the next `up` or `down` removes the rest.
             let _ = namespace::remove(&namespace::of(&saved.name, side));
         }
     }
@@ -204,7 +205,7 @@ pub(crate) fn dismantle(saved: &LinkRecord) {
 /// Takes all links down.
 ///
 /// # Errors
-/// The errors of [`down`]; the other links are taken down all the same.
+/// The errors of [`down`]; the other links are still taken down.
 pub fn down_all() -> Result<()> {
     let mut outcome = Ok(());
     for name in registry::names()? {
@@ -221,11 +222,11 @@ pub struct LinkStatus {
     pub name: String,
     /// Its record, if there is one.
     pub saved: Option<LinkRecord>,
-    /// Its forwarder responds.
+    /// True if its forwarder responds.
     pub alive: bool,
 }
 
-/// Lists all links, and the rest of crashed ones.
+/// Lists all links, and the remains of crashed ones.
 ///
 /// # Errors
 /// `ip` cannot be run.
@@ -240,7 +241,7 @@ pub fn list() -> Result<Vec<LinkStatus>> {
         .collect())
 }
 
-/// Replaces this process by `command` at one end of a link. Returns only if that fails.
+/// Replaces this process with `command` at one end of a link. Returns only on failure.
 #[must_use]
 pub fn exec(name: &str, side: Side, command: &[std::ffi::OsString]) -> Error {
     let Some((program, arguments)) = command.split_first() else {

@@ -81,7 +81,7 @@ pub fn remove(namespace: &str) -> Result<()> {
     }
     for pid in ip(&["netns", "pids", namespace])?.split_whitespace() {
         if let Some(pid) = pid.parse().ok().and_then(rustix::process::Pid::from_raw) {
-            // It may have exited by itself meanwhile.
+            // The process may have exited already.
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
     }
@@ -102,7 +102,7 @@ pub fn enter(namespace: &str) -> Result<()> {
 }
 
 /// Runs `work` on a thread inside the namespace and waits for it. Sockets and TUN devices that it
-/// opens stay in the namespace wherever they are used.
+/// opens stay in the namespace, whichever thread uses them.
 ///
 /// # Errors
 /// The errors of [`enter`] and of `work`.

@@ -1,6 +1,6 @@
 //! Observer of the packets that cross a link: an independent count of round trips.
 //!
-//! The observer stands at the client's end of the link. It sees a packet when it *enters* the link
+//! The observer watches the client's end of the link. It sees a packet when it *enters* the link
 //! and again when it is *delivered*. Per connection it keeps a list of *bursts*: a burst is the
 //! payload that a client sends on a connection without having received any in between, on any
 //! connection, together with the response to it.
@@ -8,11 +8,11 @@
 //! **turns**: the number of times that the client sends new payload after payload was delivered to
 //! it since it last sent any; the first sending counts. Counted per connection, and over all
 //! connections of a set, where "sends" and "delivered" mean on any of them. A request that leaves
-//! while a response on another connection is arriving is a turn, though it waited for nothing:
+//! while a response on another connection is arriving counts as a turn, although it did not wait:
 //! turns are an upper bound.
 //!
 //! **round_trips**: the length of the longest chain of bursts of which each could depend on the
-//! response to the one before.
+//! response to the previous one.
 //! - the round trip of a burst sent at `t` is 1 + the highest round trip of any response of which
 //!   payload was delivered to the client before `t`, on any connection of the set;
 //! - the round trip of server payload is that of the latest burst on its connection of which
@@ -23,20 +23,20 @@
 //! A client that requests everything in parallel has one round trip over any number of connections,
 //! unless a response on one arrives before the request on another has left. On a short link that
 //! happens by chance: 64 requests take longer to write than the first response takes to arrive.
-//! **`whole_round_trips`** is the same with "of which *all* payload was delivered": it counts only
-//! dependence on complete responses (a response ends where the next request on its connection has
-//! reached the server). A program that needs n whole responses one after the other has at least n
-//! of both.
+//! **`whole_round_trips`** has the same definition with "of which *all* payload was delivered": it
+//! counts only dependence on complete responses (a response ends where the next request on its
+//! connection has reached the server). A program that needs n whole responses one after the other
+//! has at least n of both.
 //!
 //! **`first_data_round_trip`** is the lowest round trip of a burst whose response held more than 8
 //! KiB. If the client reads more than that, its earlier requests were greetings, logins and opens.
-//! So this is the number of round trips, without that of the TCP handshake, after which the first
-//! data comes, whatever the client sends afterwards.
+//! So this is the number of round trips, without that of the TCP handshake, until the first data
+//! arrive, independent of later requests.
 //!
-//! None of these can tell dependence from coincidence: a work queue that sends the next request
-//! whenever a response is complete looks like a chain. TCP handshakes carry no payload and do not
-//! count; TLS handshakes do. A segment behind a hole counts as delivered although the client cannot
-//! read it yet, which can only raise the counts.
+//! None of these counts distinguishes dependence from coincidence: a work queue that sends the next
+//! request whenever a response is complete looks like a chain. TCP handshakes carry no payload and
+//! do not count; TLS handshakes do. A segment behind a hole counts as delivered although the client
+//! cannot read it yet, which can only raise the counts.
 
 mod burst;
 mod connection;
@@ -51,8 +51,7 @@ use hither_netem::turns::Turns;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddrV4;
 
-/// A larger response contains data: certificates, greetings and the like are
-/// shorter.
+/// A larger response contains data: certificates, greetings and similar responses are shorter.
 const WORDS_BYTES: u64 = 8 << 10;
 
 /// Maximum number of connections with their own row; later ones count only in the totals.
@@ -81,7 +80,7 @@ pub enum DropReason {
 pub struct Tag {
     packet: Packet,
     direction: Direction,
-    /// Generation of the counters; packets in flight at a reset are not counted after it.
+    /// Generation of the counters; packets in flight at a reset are not counted afterwards.
     epoch: u32,
     connection: Option<u32>,
     burst: Option<u32>,
@@ -120,7 +119,7 @@ impl Observer {
         Self { started: now, ..Self::default() }
     }
 
-    /// Forgets everything; connections that go on are counted from here, but not as opened.
+    /// Resets all counters; connections that stay open are counted from here, but not as opened.
     pub fn reset(&mut self, now: u64) {
         *self = Self { epoch: self.epoch.wrapping_add(1), ..Self::new(now) };
     }
@@ -162,7 +161,7 @@ impl Observer {
         tag
     }
 
-    /// Records that a packet comes out of the link.
+    /// Records that a packet leaves the link.
     pub fn deliver(&mut self, now: u64, tag: &Tag) {
         if tag.epoch != self.epoch {
             return;
@@ -192,7 +191,7 @@ impl Observer {
         }
     }
 
-    /// Records that a packet came out this many nanoseconds after it was due.
+    /// Records that a packet left this many nanoseconds after it was due.
     pub fn late(&mut self, nanos: u64) {
         self.late.packets += 1;
         self.late.sum += nanos;
@@ -242,7 +241,7 @@ impl Observer {
         Some(at)
     }
 
-    /// The counters, of connections to `port` only if given.
+    /// The counters, only of connections to `port` if given.
     #[must_use]
     pub fn report(&self, now: u64, port: Option<u16>) -> Report {
         let chosen: Vec<&Connection> = self

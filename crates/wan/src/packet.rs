@@ -1,16 +1,16 @@
 //! Parsing of packets for the observer, from the bytes of a TUN device.
 //!
 //! A device with offload puts a `virtio_net_hdr` of ten bytes before each packet, and the packet
-//! may be a run of TCP segments that the kernel has not cut yet. Everything is counted as if it had
+//! may be a run of TCP segments that the kernel has not cut yet. Runs are counted as if they had
 //! been cut: each segment has its own headers on the wire. IPv6 is off in the namespaces, so only
 //! IPv4 is parsed; other packets are forwarded and counted, but belong to no connection.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-/// Length of `virtio_net_hdr` (virtio 1.2, 5.1.6) as the TUN driver uses it by default.
+/// Default length of `virtio_net_hdr` (virtio 1.2, 5.1.6) in the TUN driver.
 pub const VNET_HEADER: usize = 10;
 
-/// The size of a packet on the wire and, for TCP, its place in a connection.
+/// The size of a packet on the wire and, for TCP, its connection and position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet {
     /// Number of packets on the wire that this frame stands for.
@@ -22,7 +22,7 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// A key that tells its connection from others open at the time, in one direction.
+    /// A key that distinguishes its connection from others open at the same time, in one direction.
     #[must_use]
     pub fn connection_id(&self) -> Option<u32> {
         let ports =

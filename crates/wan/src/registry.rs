@@ -3,10 +3,10 @@
 //! | file | content |
 //! |---|---|
 //! | `lock` | held while links are brought up or taken down |
-//! | `NAME/link.json` | [`LinkRecord`]: what was asked for |
+//! | `NAME/link.json` | [`LinkRecord`]: the requested link |
 //! | `NAME/pid` | the forwarder's process |
-//! | `NAME/control.sock` | where it answers |
-//! | `NAME/log` | what it complained about |
+//! | `NAME/control.sock` | the forwarder's control socket |
+//! | `NAME/log` | the forwarder's error output |
 
 use crate::error::local;
 use hither_core::{Error, ErrorKind, Result};
@@ -35,9 +35,9 @@ pub struct LinkRecord {
     pub offload: bool,
     /// Third byte of its addresses.
     pub subnet: u8,
-    /// The link is removed when this process exits.
+    /// Process whose exit removes the link.
     pub owner: Option<i32>,
-    /// A token that tells this link from an earlier one of the same name.
+    /// A token that distinguishes this link from an earlier one of the same name.
     pub token: u64,
 }
 
@@ -89,7 +89,7 @@ pub struct Lock {
 /// Waits for the lock over all links.
 ///
 /// # Errors
-/// The runtime folder cannot be written; that needs root.
+/// The runtime folder cannot be written, which needs root.
 pub fn lock() -> Result<Lock> {
     let path = Path::new(RUNTIME).join("lock");
     let file = fs::create_dir_all(RUNTIME).and_then(|()| File::create(&path)).map_err(|error| {

@@ -20,7 +20,7 @@ pub struct Counts {
     pub dropped_queue: u64,
     /// Packets lost by chance.
     pub dropped_random: u64,
-    /// Segments with payload that had entered the link before.
+    /// Segments with payload that had already entered the link.
     pub repeated_segments: u64,
 }
 
@@ -59,14 +59,14 @@ pub struct ConnectionReport {
     pub client: SocketAddrV4,
     /// The server's address.
     pub server: SocketAddrV4,
-    /// Its SYN was seen since counting began.
+    /// True if its SYN was seen since counting began.
     pub opened: bool,
     /// The time of its first packet, in seconds since counting began.
     pub first: f64,
     /// The time when its last packet was delivered, in seconds since counting began.
     pub last: f64,
     /// Turns: the number of times that the client sent after it had received on this connection;
-    /// the first sending counts.
+    /// the first time counts.
     pub turns: u64,
     /// From client to server.
     pub to_server: Counts,
@@ -80,7 +80,7 @@ pub struct ConnectionReport {
 pub struct Report {
     /// Seconds since counting began.
     pub seconds: f64,
-    /// The only port of the server that is counted.
+    /// The port of the server to which the counters are limited, if any.
     pub port: Option<u16>,
     /// From client to server.
     pub to_server: Counts,
@@ -91,19 +91,19 @@ pub struct Report {
     /// Turns over all connections: the number of times that the client sent payload after it had
     /// received some.
     pub turns: u64,
-    /// Longest chain of requests of which each could depend on a response begun before.
+    /// Longest chain of requests of which each could depend on a response that had begun before.
     pub round_trips: u32,
-    /// Longest chain of requests of which each could depend on a response complete before.
+    /// Longest chain of requests of which each could depend on a response that was complete before.
     pub whole_round_trips: u32,
     /// The round trip that requested the first response of more than 8 KiB; `None` if there was
     /// none.
     pub first_data_round_trip: Option<u32>,
-    /// The observer's limits were exceeded: turns, round trips or rows are too low.
+    /// True if the observer's limits were exceeded: turns, round trips or rows are too low.
     pub truncated: bool,
-    /// Mean delay of packets after their due time, in seconds; of all ports.
+    /// Mean delay of packets after their due time, in seconds, over all ports.
     pub late_mean: f64,
     /// Maximum delay of a packet after its due time, in seconds. Above some milliseconds the
-    /// machine was too busy to emulate anything.
+    /// machine was too busy for a correct emulation.
     pub max_late: f64,
     /// The connections in the order of their first packet.
     pub rows: Vec<ConnectionReport>,

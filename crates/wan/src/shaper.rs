@@ -1,19 +1,19 @@
 //! One direction of a link: rate, queue, loss and delay. Pure; the time is passed in.
 //!
-//! A packet that enters waits until the bits of those before it have left, and comes out at the
-//! other end one one-way delay later; its own bits occupy the link for the packets behind it. So a
-//! lone packet takes exactly the one-way delay, whatever its size, and `ping` reports the link's
-//! round-trip time. Nothing is simulated step by step: the time at which the link becomes free is
-//! one number, and the queue is the bits between now and that time. A packet that would make the
-//! queue longer than its maximum is dropped (drop-tail). A lost packet is dropped before it queues,
-//! as by a noisy cable ahead of the router. Delay and order are constant, so a plain queue holds
-//! the packets in flight.
+//! A packet that enters waits until the bits of those before it have left, and leaves at the other
+//! end one one-way delay later; its own bits occupy the link for the packets behind it. So a lone
+//! packet takes exactly the one-way delay, whatever its size, and `ping` reports the link's
+//! round-trip time. There is no simulation in steps: the time at which the link becomes free is one
+//! number, and the queue is the bits between now and that time. A packet that would make the queue
+//! longer than its maximum is dropped (drop-tail). A lost packet is dropped before it queues, as by
+//! a noisy cable in front of the router. Delay and order are constant, so a plain queue holds the
+//! packets in flight.
 //!
-//! A connection may have its own rate. Its packets first wait in a queue of their own, spaced by
-//! that rate; only then do they meet those of others.
+//! A connection may have its own rate. Its packets first wait in their own queue, spaced by that
+//! rate, and then enter the shared queue.
 //!
-//! Without a rate a packet leaves at once: a burst that goes in comes out as the same burst. With a
-//! rate, packets come out spaced by their serialisation time, as measurements of dispersion expect.
+//! Without a rate a packet leaves immediately: a burst that enters leaves as the same burst. With a
+//! rate, packets leave spaced by their serialisation time, as measurements of dispersion expect.
 
 use hither_netem::link::Link;
 use hither_netem::random::Random;
@@ -40,7 +40,7 @@ struct Gate {
 }
 
 impl Gate {
-    /// The time at which a packet of `size` that comes at `now` passes; `None` if the queue is
+    /// The time at which a packet of `size` that arrives at `now` passes; `None` if the queue is
     /// full.
     fn pass(self, free_at: &mut u64, now: u64, size: u64) -> Option<u64> {
         let start = (*free_at).max(now);
@@ -63,7 +63,7 @@ struct Waiting<T> {
 
 #[derive(Debug)]
 struct UnderWay<T> {
-    /// The time at which it comes out, in nanoseconds.
+    /// The time at which it leaves the link, in nanoseconds.
     due: u64,
     /// Bytes on the wire.
     size: u64,
@@ -82,7 +82,7 @@ pub struct Shaper<T> {
     queue: u64,
     loss: f64,
     random: Random,
-    /// The time at which the bits of all accepted packets have left, in nanoseconds.
+    /// The time at which the bits of all accepted packets have been sent, in nanoseconds.
     free_at: u64,
     /// The same for each connection.
     own_free_at: HashMap<u32, u64>,
@@ -90,7 +90,7 @@ pub struct Shaper<T> {
     coming: BinaryHeap<Reverse<(u64, u64)>>,
     waiting: HashMap<u64, Waiting<T>>,
     last_number: u64,
-    /// Packets in flight with the time at which they come out, ascending.
+    /// Packets in flight with the times at which they leave the link, ascending.
     line: VecDeque<UnderWay<T>>,
     /// Bytes in `line`.
     held: u64,
@@ -118,8 +118,8 @@ impl<T> Shaper<T> {
         }
     }
 
-    /// Offers a packet of `wire_bytes` at `now` (nanoseconds), of a connection if it belongs to
-    /// one. `frame` is copied only if the packet is accepted.
+    /// Offers a packet of `wire_bytes` at `now` (nanoseconds), with its connection if it has one.
+    /// `frame` is copied only if the packet is accepted.
     pub fn offer(
         &mut self,
         now: u64,
@@ -149,8 +149,8 @@ impl<T> Shaper<T> {
         PacketFate::Accepted
     }
 
-    /// Moves packets whose connection lets them pass by `now` to the shared link, and reports to
-    /// `dropped` those that find its queue full.
+    /// Moves packets that have passed the rate of their connection by `now` to the shared link.
+    /// Calls `dropped` for those that find its queue full.
     pub fn advance(&mut self, now: u64, mut dropped: impl FnMut(&T)) {
         while let Some(&Reverse((comes, number))) = self.coming.peek().filter(|it| it.0.0 <= now) {
             self.coming.pop();
@@ -162,8 +162,8 @@ impl<T> Shaper<T> {
         }
     }
 
-    /// The time at which a packet that reaches the link at `now` comes out; `None` if the queue is
-    /// full.
+    /// The time at which a packet that reaches the shared link at `now` leaves it; `None` if the
+    /// queue is full.
     fn goes_out(&mut self, now: u64, size: u64) -> Option<u64> {
         let leaves = match self.shared {
             None => (self.held.saturating_add(size) <= self.queue).then_some(now)?,
@@ -173,7 +173,7 @@ impl<T> Shaper<T> {
         Some(leaves.saturating_add(self.delay))
     }
 
-    /// The time of the next event, in nanoseconds: a packet comes out, or reaches the shared link.
+    /// The time of the next event, in nanoseconds: a packet leaves, or reaches the shared link.
     #[must_use]
     pub fn next_due(&self) -> Option<u64> {
         let out = self.line.front().map(|packet| packet.due);
@@ -181,7 +181,7 @@ impl<T> Shaper<T> {
         out.into_iter().chain(comes).min()
     }
 
-    /// The next packet that has come out by `now`, and its due time.
+    /// The next packet that has left by `now`, and its due time.
     pub fn take(&mut self, now: u64) -> Option<(u64, Vec<u8>, T)> {
         let packet = self.line.pop_front_if(|packet| packet.due <= now)?;
         self.held = self.held.saturating_sub(packet.size);
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_connection_has_a_rate_of_its_own_and_its_own_queue() {
-        // 100 Mbit/s together, 25 each: 1,500 bytes every 0.48 ms.
+        // 100 Mbit/s in total, 25 Mbit/s each: 1,500 bytes every 0.48 ms.
         let link = Link { each: Some(25_000_000), ..Link::E };
         let mut shaper = Shaper::new(&link, 0);
         for tag in 0..30 {

@@ -22,7 +22,7 @@ const MIN_UNLIMITED: f64 = 1e9;
 /// Maximum number of series of ping and of iperf3 for each link.
 const SERIES: usize = 3;
 
-/// Seconds at the start that iperf3 omits: slow start.
+/// Seconds at the start that iperf3 omits, because of slow start.
 const OMITTED: u32 = 2;
 
 /// The measurements of one link.
@@ -30,22 +30,22 @@ const OMITTED: u32 = 2;
 pub struct Measured {
     /// The link's letter.
     pub link: String,
-    /// Set round-trip time, milliseconds.
+    /// Configured round-trip time in milliseconds.
     pub rtt_ms: f64,
     /// Round-trip times of ping in milliseconds: minimum, mean, maximum.
     pub ping_ms: [f64; 3],
-    /// Set rate, Mbit/s.
+    /// Configured rate in Mbit/s.
     pub rate_mbit: Option<f64>,
     /// Payload rate of iperf3 at the client, in Mbit/s.
     pub iperf_mbit: f64,
     /// Packets to the client dropped by the queue during iperf3.
     pub drops: u64,
-    /// Processor time of the forwarder during iperf3, as a fraction of one core.
+    /// CPU time of the forwarder during iperf3, as a fraction of one core.
     pub cpu: f64,
 }
 
 impl Measured {
-    /// Both are within tolerance.
+    /// Returns true if both the round-trip time and the rate are within tolerance.
     #[must_use]
     pub fn passed(&self) -> bool {
         self.rtt_good() && self.rate_good()
@@ -65,7 +65,7 @@ impl Measured {
     }
 }
 
-/// Measures the talk's links, printing a line for each unless `quiet`.
+/// Measures the talk's links; prints a line for each unless `quiet`.
 ///
 /// # Errors
 /// A link cannot be brought up, or `ping` or `iperf3` cannot be run or parsed.
@@ -131,8 +131,8 @@ fn measure(letter: &str, saved: &LinkRecord, quick: bool) -> Result<Measured> {
         cpu: 0.0,
     };
     let (pings, seconds) = if quick { (20, 3) } else { (40, 8) };
-    // Other programs on the machine can only lengthen the times of ping and slow iperf3 down, so
-    // the best of a few series is the most accurate.
+    // Other programs on the machine only lengthen the times of ping and slow iperf3 down, so the
+    // best of several series is the most accurate.
     for _ in 0..SERIES {
         let seen = ping(saved, pings)?;
         if seen[1] < measured.ping_ms[1] {
@@ -160,7 +160,7 @@ fn measure(letter: &str, saved: &LinkRecord, quick: bool) -> Result<Measured> {
     Ok(measured)
 }
 
-/// A command to run at one end.
+/// A command that runs at one end.
 fn on(saved: &LinkRecord, side: Side, program: &str) -> Command {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", &namespace::of(&saved.name, side), program]);
@@ -218,7 +218,7 @@ fn iperf(saved: &LinkRecord, seconds: u32) -> Result<f64> {
         })
 }
 
-/// Reads the server's lines until it says that it listens; ignores its later output.
+/// Reads the server's lines until it reports that it listens; ignores its later output.
 fn wait_for_listening(server: &mut Child) {
     if let Some(out) = server.stdout.take() {
         let mut lines = BufReader::new(out);
@@ -233,13 +233,13 @@ fn wait_for_listening(server: &mut Child) {
     }
 }
 
-/// Processor time of the link's forwarder in seconds; 0 if it is unknown.
+/// CPU time of the link's forwarder in seconds; 0 if it is unknown.
 fn processor_seconds(name: &str) -> f64 {
     let ticks = || -> Option<f64> {
         let pid = std::fs::read_to_string(crate::registry::folder(name).join("pid")).ok()?;
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).ok()?;
         // Fields after the command's name, which may contain blanks: user and system time are the
-        // 14th and 15th of all.
+        // 14th and 15th field.
         let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
         Some(fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?)
     };

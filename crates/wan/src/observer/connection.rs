@@ -13,7 +13,7 @@ const MAX_BURSTS: usize = 1 << 18;
 struct Stream {
     /// The sequence number of `end`; `None` before the first payload.
     sequence: Option<u32>,
-    /// End of the sent bytes, counted from the first payload seen.
+    /// End of the bytes sent so far, counted from the first payload seen.
     end: u64,
 }
 
@@ -39,8 +39,8 @@ impl Stream {
 pub(super) struct Connection {
     pub(super) client: SocketAddrV4,
     pub(super) server: SocketAddrV4,
-    /// The sequence number of the SYN that opened it; `None` if it was opened before counting
-    /// began.
+    /// The sequence number of the SYN that opened it; `None` if it was opened before the counters
+    /// were reset.
     pub(super) opened_at_sequence: Option<u32>,
     pub(super) first: u64,
     pub(super) last: u64,
@@ -52,9 +52,10 @@ pub(super) struct Connection {
     server_stream: Stream,
     /// The latest burst of which payload was delivered to the server.
     at_server: Option<u32>,
-    /// Number of deliveries to the client on any connection before it last sent on this one.
+    /// Number of deliveries to the client on any connection before the client's last payload on
+    /// this one.
     deliveries_before: Option<u64>,
-    /// Start of the latest segment that entered, in the server's stream.
+    /// Start of the latest segment of the server, in the server's stream.
     segment_start: u64,
 }
 
@@ -94,7 +95,7 @@ impl Connection {
         &self.bursts
     }
 
-    /// Returns true if more bursts were seen than are kept.
+    /// Returns true if the maximum number of bursts is reached, so that later ones are not kept.
     pub(super) fn truncated(&self) -> bool {
         self.bursts.len() >= MAX_BURSTS
     }
@@ -111,8 +112,8 @@ impl Connection {
         }
     }
 
-    /// Records new payload of the client; `deliveries` is the number of deliveries to the client on
-    /// any connection so far.
+    /// Records new payload of the client; `deliveries` is the current number of deliveries to the
+    /// client on any connection.
     pub(super) fn client_sends(&mut self, now: u64, deliveries: u64) {
         self.turns.sends();
         let same = self.deliveries_before.replace(deliveries) == Some(deliveries);
@@ -131,7 +132,8 @@ impl Connection {
         u32::try_from(self.bursts.len()).ok()?.checked_sub(1)
     }
 
-    /// The burst that a segment of the server answers; [`Self::advance`] has recorded it.
+    /// The burst to which a segment of the server responds; [`Self::advance`] must have recorded
+    /// it.
     pub(super) fn answered_burst(&mut self, fresh: bool) -> Option<u32> {
         let start = self.segment_start;
         if fresh {

@@ -55,7 +55,7 @@ impl Talk {
         self.under_way.push_back((now + 10, tag));
     }
 
-    /// The next segment of 100 bytes of a stream.
+    /// The next segment of a stream, of 100 bytes.
     fn next(&mut self, direction: Direction, connection: u16) -> Packet {
         let sequence =
             self.sent.entry((connection, direction == Direction::ToServer)).or_insert(100);
@@ -136,14 +136,14 @@ fn answer_belongs_to_the_request_that_had_reached_the_server() {
     let mut talk = Talk::new();
     talk.ask(0, 0);
     talk.answer(12, 0);
-    // The second request leaves after the first response came in; the rest of that response was
-    // sent before it arrived.
+    // The second request leaves after the first response has arrived; the rest of that response was
+    // sent before the request arrived.
     talk.ask(24, 0);
     talk.answer(30, 0);
-    // Only round trip 1 was delivered by now, so this is round trip 2 as well.
+    // Only round trip 1 has been delivered, so this is round trip 2 as well.
     talk.ask(45, 1);
     assert_eq!(talk.observer.report(45, None).round_trips, 2);
-    // Now the response of round trip 2 comes in.
+    // Now the response of round trip 2 arrives.
     talk.answer(46, 0);
     talk.ask(60, 2);
     assert_eq!(talk.counts().2, 3);
@@ -162,7 +162,7 @@ fn repeated_segments_are_no_turns_and_keep_their_round_trip() {
     // The lost segment is repeated after the second request arrived: it still belongs to the first
     // round trip.
     talk.put(60, Direction::ToClient, segment(Direction::ToClient, 0, 100, 100, false));
-    // A repeated request is no turn.
+    // A repeated request is not a turn.
     talk.put(71, Direction::ToServer, segment(Direction::ToServer, 0, 100, 100, false));
     talk.ask(80, 1);
     talk.run(1000);
