@@ -1,9 +1,9 @@
-//! The kinds of work among which the time of the CPUs is divided.
+//! Kinds of work by which the time of the CPUs is divided.
 //!
 //! They are the bars of the paper that profiled GridFTP and NeST with OProfile in 2004 (idle,
 //! Ethernet driver, interrupt handling, libc, Globus, OProfile, IDE, file I/O, rest of kernel), and
-//! those that its "rest of kernel" has become: TCP, copies, TLS, checksums, scheduling, memory and
-//! system calls. Each sample belongs to exactly one.
+//! the parts into which its "rest of kernel" is divided here: TCP, copies, TLS, checksums,
+//! scheduling, memory and system calls. Each sample belongs to exactly one.
 
 use serde::Serialize;
 
@@ -18,7 +18,7 @@ macro_rules! categories {
         }
 
         impl Category {
-            /// All of them, in the order of a report.
+            /// All categories, in the order of a report.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
             /// The name in JSON.
@@ -27,13 +27,13 @@ macro_rules! categories {
                 match self { $(Self::$name => $key),* }
             }
 
-            /// The name for people.
+            /// The name in reports.
             #[must_use]
             pub fn title(self) -> &'static str {
                 match self { $(Self::$name => $title),* }
             }
 
-            /// The bar of 2004 that this was part of; empty for what did not exist.
+            /// The bar of 2004 that included this category; empty if there was none.
             #[must_use]
             pub fn bar_2004(self) -> &'static str {
                 match self { $(Self::$name => $bar_2004),* }

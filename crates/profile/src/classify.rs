@@ -1,16 +1,17 @@
-//! The rules that give each sample its category.
+//! Rules that assign a category to each sample.
 //!
 //! A sample has a *context* (idle, interrupt, softirq, system call, kernel thread, page fault or
 //! user) and a *category*. The context follows from the innermost function that marks the entry
-//! into one. The category follows from the first function, from the innermost outwards, that says
-//! what the work is for: locks, allocators, RCU and memcpy say nothing and are charged to their
-//! callers. The search ends at the mark, so that an interrupt is not charged to what it interrupts.
+//! into a context. The category follows from the first function, from the innermost outwards, that
+//! shows the purpose of the work: locks, allocators, RCU and memcpy do not show it and are charged
+//! to their callers. The search ends at the mark, so an interrupt is not charged to the code that
+//! it interrupts.
 //!
-//! Two things are counted across the categories. Copies between the kernel and programs are a
-//! category of their own, and also counted by the category that they were made for. And the clock
-//! cannot sample code that disables interrupts: such a sample shows up where they are enabled
-//! again. It is charged to the caller, which is right for a lock and the code within it, and the
-//! share of such samples says how many were moved in this way (*skid*).
+//! Two figures are counted across the categories. Copies between the kernel and programs are a
+//! category of their own, and are also counted by the category that they were made for. And the
+//! clock cannot sample code that disables interrupts: such a sample appears where they are enabled
+//! again. It is charged to the caller, which is correct for a lock and the code that it protects.
+//! The share of such samples is reported as *skid*.
 
 mod kernel_rules;
 mod user_rules;
@@ -20,7 +21,7 @@ use kernel_rules::KernelRules;
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-/// Where the processor was.
+/// The context of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Context {
     Idle,
@@ -57,7 +58,7 @@ pub(crate) enum Owner {
     Idle,
     /// This process.
     Profiler,
-    /// The processes that are profiled.
+    /// The profiled processes.
     Profiled,
     /// All others.
     Other,
@@ -67,7 +68,7 @@ pub(crate) enum Owner {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stack<'a> {
     pub(crate) owner: Owner,
-    /// Functions of the kernel; none where one has no name.
+    /// Functions of the kernel; none for a function without a name.
     pub(crate) kernel: &'a [Option<&'a str>],
     /// Module and function of the innermost frame outside the kernel, if they are known.
     pub(crate) user: Option<(&'a str, Option<&'a str>)>,
@@ -76,15 +77,16 @@ pub(crate) struct Stack<'a> {
 /// The treatment of a function of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KernelRule {
-    /// Says nothing about the purpose.
+    /// Does not show the purpose.
     Transparent,
-    /// Nor does this; as the innermost function it stands for code without interrupts.
+    /// Does not show the purpose; as the innermost function it stands for code with disabled
+    /// interrupts.
     TransparentAfterInterrupts,
     /// Copies between kernel and program.
     Copies,
     /// Work of this category.
     Belongs(Category),
-    /// An entry into the kernel: its category holds unless a function without a rule was called.
+    /// An entry into the kernel: its category holds unless it called a function without a rule.
     Entry(Category),
 }
 
@@ -100,7 +102,7 @@ pub(crate) struct Class {
     pub(crate) part: Option<String>,
 }
 
-/// The rules, and what they said before.
+/// The rules, with a cache of their results.
 #[derive(Debug)]
 pub(crate) struct Classifier {
     rules: KernelRules,
@@ -152,7 +154,8 @@ impl Classifier {
             .first()
             .is_some_and(|it| rule(it) == Some(Some(KernelRule::TransparentAfterInterrupts)));
         let mut is_copy = false;
-        // Whether something was called that has no rule, and whether that has no name either.
+        // Set once a function without a rule, or without a name, was found between the sample and
+        // its entry.
         let mut is_unclear = false;
         let mut is_unnamed = !frames.is_empty();
         let mut found = None;
@@ -173,7 +176,7 @@ impl Classifier {
         let purpose = match found {
             Some(category) => category,
             None if is_unnamed => Category::Unknown,
-            // Interrupts were enabled again, and nothing of the softirq had begun.
+            // Interrupts were enabled again, and no work of the softirq had begun.
             None if is_interrupt(context) && !is_unclear => Category::Interrupts,
             None => Category::RestOfKernel,
         };
@@ -186,7 +189,7 @@ fn is_interrupt(context: Context) -> bool {
     matches!(context, Context::Interrupt | Context::Softirq)
 }
 
-/// The context of a stack, and the number of functions of the kernel within it.
+/// The context of a stack, and the number of its kernel functions inside the mark.
 fn context(stack: &Stack<'_>) -> (Context, usize) {
     let marked = |name: &str| {
         let name = name.split(['.', ' ']).next().unwrap_or(name);

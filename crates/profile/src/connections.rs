@@ -1,8 +1,8 @@
 //! The kernel's statistics of TCP connections (`TCP_INFO`) of other processes, by sock_diag(7).
 //!
-//! A netlink socket answers one request with all connections of a network namespace; those of the
-//! profiled processes are found by the inode numbers of their sockets. Connections are looked at
-//! every few seconds, so that those that end are known, too.
+//! A netlink socket responds to one request with all connections of a network namespace; the inode
+//! numbers of their sockets identify those of the profiled processes. Connections are read every
+//! few seconds, so that those that end are known, too.
 
 use crate::target::numbers;
 use rustix::net::netlink::SocketAddrNetlink;
@@ -18,9 +18,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 const MAX_SOCKETS: usize = 65_536;
 const MAX_CONNECTIONS: usize = 4096;
-/// The connections that are reported, those with the most bytes.
+/// Maximum number of reported connections, those with the most bytes.
 const MAX_REPORTED: usize = 100;
-/// More than netlink puts into one message.
+/// Size of the receive buffer, larger than any netlink message.
 const MESSAGE_BYTES: usize = 64 << 10;
 
 // include/uapi/linux: netlink.h, sock_diag.h, inet_diag.h.
@@ -34,7 +34,7 @@ const CONGESTION: u16 = 4;
 /// All states but TIME_WAIT, SYN_RECV and LISTEN.
 const STATES: u32 = 0xfff & !(1 << 6 | 1 << 3 | 1 << 10);
 
-/// A TCP connection as its sender sees it.
+/// A TCP connection with the statistics of this end.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Connection {
@@ -46,17 +46,17 @@ pub struct Connection {
     pub congestion: String,
     /// Smoothed round-trip time.
     pub rtt_ms: f64,
-    /// Segments that may be in flight.
+    /// Congestion window in segments.
     pub cwnd: u32,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmits: u32,
     /// Bytes that the peer has acknowledged.
     pub sent: u64,
     /// Bytes received.
     pub received: u64,
-    /// Recent rate at which data were delivered.
+    /// Recent rate of delivered data.
     pub delivery_bytes_per_s: u64,
-    /// The time in which there was something to send.
+    /// The time in which there was data to send.
     pub busy_seconds: f64,
     /// The share of it in percent in which the peer's window was full.
     pub receive_window_limited: f64,
@@ -64,14 +64,14 @@ pub struct Connection {
     pub send_buffer_limited: f64,
 }
 
-/// The connections that were seen.
+/// The connections seen so far.
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
     by_inode: HashMap<u32, Connection>,
 }
 
 impl Connections {
-    /// Looks at the connections of these processes; of all if there are none.
+    /// Reads the connections of these processes; all connections if `processes` is empty.
     pub(crate) fn look(&mut self, processes: &[u32]) {
         let wanted: BTreeSet<u32> =
             processes.iter().flat_map(|it| socket_inodes(*it)).take(MAX_SOCKETS).collect();
@@ -84,12 +84,12 @@ impl Connections {
                     self.by_inode.insert(inode, connection);
                 }
             };
-            // Without an answer there are none.
+            // If this fails, no connections of the family are reported.
             let _ = dump(family, add);
         }
     }
 
-    /// Those that were seen, the ones with the most bytes first.
+    /// The connections, those with the most bytes first.
     pub(crate) fn result(self) -> Vec<Connection> {
         let mut all: Vec<Connection> = self.by_inode.into_values().collect();
         all.sort_by_key(|it| std::cmp::Reverse(it.sent.max(it.received)));
@@ -107,7 +107,7 @@ fn socket_inodes(process: u32) -> Vec<u32> {
     numbers(&folder).take(MAX_SOCKETS).filter_map(inode).collect()
 }
 
-/// Asks for all connections of a family.
+/// Requests all connections of a family.
 fn dump(family: AddressFamily, mut found: impl FnMut(u32, Connection)) -> rustix::io::Result<()> {
     let kind = SocketType::DGRAM;
     let diag = Some(netlink::SOCK_DIAG);
@@ -132,7 +132,7 @@ fn dump(family: AddressFamily, mut found: impl FnMut(u32, Connection)) -> rustix
     }
 }
 
-/// Parses the messages of an answer; returns whether more will follow.
+/// Parses the messages of a response; returns true if more will follow.
 fn messages(mut bytes: &[u8], found: &mut impl FnMut(u32, Connection)) -> bool {
     while !bytes.is_empty() {
         let Some((message, rest)) = split(bytes, u32_at(bytes, 0), HEADER_BYTES) else {
@@ -144,7 +144,7 @@ fn messages(mut bytes: &[u8], found: &mut impl FnMut(u32, Connection)) -> bool {
                     found(inode, connection);
                 }
             }
-            // The end, or an error.
+            // The end of the response, or an error.
             Some(0..=MESSAGE_DONE) | None => return false,
             Some(_) => {}
         }
@@ -153,8 +153,8 @@ fn messages(mut bytes: &[u8], found: &mut impl FnMut(u32, Connection)) -> bool {
     true
 }
 
-/// Splits off something of `length` bytes, which is aligned to four; none if it is not whole or
-/// shorter than `least`.
+/// Splits off the first `length` bytes, padded to a multiple of four. None if they are incomplete
+/// or fewer than `least`.
 fn split(bytes: &[u8], length: Option<u32>, least: usize) -> Option<(&[u8], &[u8])> {
     let length = usize::try_from(length?).ok().filter(|it| *it >= least && *it <= bytes.len())?;
     let next = length.next_multiple_of(4).min(bytes.len());
@@ -173,7 +173,7 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..at + 8)?.try_into().ok().map(u64::from_ne_bytes)
 }
 
-/// Parses `struct inet_diag_msg` and its attributes; returns the inode, too.
+/// Parses `struct inet_diag_msg` and its attributes; also returns the inode.
 fn connection(bytes: &[u8]) -> Option<(u32, Connection)> {
     let diag = bytes.get(..DIAG_BYTES)?;
     let address = |port: usize, at: usize| -> Option<SocketAddr> {
@@ -199,7 +199,7 @@ fn connection(bytes: &[u8]) -> Option<(u32, Connection)> {
         }
         rest = next;
     }
-    // Older kernels answer with fewer fields.
+    // Older kernels return fewer fields.
     let long = |at: usize| u64_at(info, at).unwrap_or_default();
     let busy = long(offset_of!(libc::tcp_info, tcpi_busy_time));
     let share = |at: usize| match busy {

@@ -1,9 +1,9 @@
 //! Counters of the kernel, read before and after a profile.
 //!
-//! Idle time, and time that the hypervisor took, come from here and not from samples: an idle CPU
-//! may deliver no samples at all. System calls are counted by a tracepoint, which costs some 130 ns
-//! for each, so it is on for a twentieth of the time only. Misses of the data TLB need counters of
-//! the processor, which most virtual machines do not have.
+//! Idle time and stolen time (of the hypervisor) come from these counters instead of samples: an
+//! idle CPU may deliver no samples at all. System calls are counted by a tracepoint, which costs
+//! some 130 ns per call, so it is enabled for only a twentieth of the time. Misses of the data TLB
+//! need hardware counters, which most virtual machines do not have.
 
 use crate::perf_events::{Countable, Event, Scope};
 use crate::target::{stat, threads};
@@ -12,11 +12,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::time::Duration;
 
-/// Ticks in a second: `USER_HZ`, which is part of the kernel's interface on all architectures
-/// that matter here.
+/// Ticks per second: `USER_HZ`, which is part of the kernel's interface on all supported
+/// architectures.
 pub(crate) const TICKS_PER_SECOND: f64 = 100.0;
 const SYSTEM_CALLS: &str = "/sys/kernel/tracing/events/raw_syscalls/sys_enter/id";
-/// The share of turns in which system calls are counted.
+/// System calls are counted in one of this many turns.
 const TURNS: u64 = 20;
 
 /// Times of one CPU since the start, in ticks.
@@ -35,14 +35,14 @@ struct ProcessCounts {
     context_switches: u64,
 }
 
-/// The counters at a time.
+/// The counters at one time.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshot {
     pub(crate) cpus: BTreeMap<u32, CpuTicks>,
     context_switches: u64,
     interrupts: u64,
     memory: HashMap<String, u64>,
-    /// Microseconds in which something waited.
+    /// Microseconds in which some task waited, by resource.
     pressure: BTreeMap<&'static str, u64>,
     received: u64,
     sent: u64,
@@ -50,7 +50,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Reads the counters, and those of these processes and their network.
+    /// Reads the counters of the machine, of these processes and of their network.
     pub(crate) fn take(processes: &[u32]) -> Self {
         let mut now = Self::default();
         for line in read("/proc/stat").lines() {
@@ -71,7 +71,7 @@ impl Snapshot {
             let waited = some_microseconds(&read(&format!("/proc/pressure/{what}")));
             now.pressure.extend(waited.map(|waited| (what, waited)));
         }
-        // The process may have a network of its own.
+        // The process may have its own network namespace.
         let network = processes.first().map_or_else(|| "self".to_owned(), u32::to_string);
         for line in read(&format!("/proc/{network}/net/dev")).lines() {
             let Some((_, counts)) = line.split_once(':') else { continue };
@@ -83,12 +83,12 @@ impl Snapshot {
         now
     }
 
-    /// Reads the counters of these processes once more.
+    /// Reads the counters of these processes again.
     pub(crate) fn update_processes(&mut self, processes: &[u32]) {
         self.processes.extend(processes.iter().filter_map(|it| Some((*it, counts(*it)?))));
     }
 
-    /// Adds the last counters of processes that have ended.
+    /// Adds the last known counters of processes that have ended.
     pub(crate) fn add_ended(&mut self, earlier: Self) {
         for (process, counts) in earlier.processes {
             self.processes.entry(process).or_insert(counts);
@@ -151,7 +151,7 @@ pub struct Counters {
     pub huge_pages: f64,
     /// Interrupts of the machine.
     pub interrupts: f64,
-    /// Misses of loads in the data TLB of all CPUs; none without counters of the processor.
+    /// Misses of loads in the data TLB of all CPUs; none without hardware counters.
     pub dtlb_misses: Option<f64>,
 }
 
@@ -188,7 +188,7 @@ impl Counters {
         }
     }
 
-    /// The same, divided by 10^9 bytes.
+    /// The counters per 10^9 bytes.
     pub(crate) fn per_gb(&self, bytes: u64) -> Self {
         let per = |count: f64| count / (bytes as f64 / 1e9);
         Self {
@@ -205,13 +205,13 @@ impl Counters {
 }
 
 /// The bytes that interfaces moved: received or sent, whichever is more. A loopback interface
-/// counts each byte as both.
+/// counts each byte in both directions.
 pub(crate) fn bytes_moved(before: &Snapshot, after: &Snapshot) -> u64 {
     let received = after.received.saturating_sub(before.received);
     received.max(after.sent.saturating_sub(before.sent))
 }
 
-/// The shares of the time, in percent, in which something waited for CPU, disk or memory.
+/// The shares of the time, in percent, in which some task waited for CPU, disk or memory.
 pub(crate) fn pressure(
     before: &Snapshot,
     after: &Snapshot,
@@ -233,7 +233,7 @@ pub(crate) struct EventCounters {
 }
 
 impl EventCounters {
-    /// Opens what this machine and our rights allow.
+    /// Opens the counters that this machine and the rights of the user allow.
     pub(crate) fn open(cpus: &[u32]) -> Self {
         let open = |what: Countable| -> Vec<Event> {
             let events = cpus.iter().map(|cpu| Event::counter(what, Scope::Machine(*cpu)));
@@ -242,25 +242,26 @@ impl EventCounters {
         let tracepoint = read(SYSTEM_CALLS).trim().parse().ok().map(Countable::Tracepoint);
         let dtlb_misses = open(Countable::DataTlbMisses);
         for event in &dtlb_misses {
-            // Without it, its count stays 0.
+            // If this fails, the count stays 0.
             let _ = event.enable();
         }
         Self { system_calls: tracepoint.map(open).unwrap_or_default(), dtlb_misses, turn: 0 }
     }
 
-    /// Goes on to the next turn, of some tenths of a second.
+    /// Starts the next turn, which lasts some tenths of a second.
     pub(crate) fn next_turn(&mut self) {
         let change = match self.turn % TURNS {
             0 => Event::enable,
             1 => Event::disable,
             _ => |_: &Event| Ok(()),
         };
-        // A counter that fails stays as it is: its time says how long it counted.
+        // A counter that cannot be changed keeps its state; its count is scaled by the time in
+        // which it was enabled.
         let _ = self.system_calls.iter().try_for_each(change);
         self.turn += 1;
     }
 
-    /// Adds the counts, extrapolated to the whole time.
+    /// Adds the counts, extrapolated to the whole duration.
     pub(crate) fn add_to(&self, counters: &mut Counters, time: Duration) {
         let total = |events: &[Event]| -> Option<f64> {
             let counts = events.iter().map(|event| event.count().ok());

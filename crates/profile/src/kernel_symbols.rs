@@ -1,27 +1,27 @@
 //! Names of kernel functions, from `/proc/kallsyms`.
 //!
-//! The file has a line for each symbol: address, type, name, and the module in brackets. Without
-//! the right to see addresses (`kptr_restrict`) all of them are zero; then there are no names.
+//! The file has one line per symbol: address, type, name, and the module in brackets. Without the
+//! right to see addresses (`kptr_restrict`) all of them are zero, and no names are found.
 
 use std::io::{BufRead, BufReader, Read};
 use std::ops::Range;
 
-/// More than any kernel has; what follows is not read.
+/// Maximum bytes read, more than the file of any kernel.
 const MAX_BYTES: u64 = 256 << 20;
 const MAX_SYMBOLS: usize = 4_000_000;
 
-/// Where the name of a function lies in the text of all names, and where in it its module begins.
+/// The position of a function's name in the text of all names, and of its module within the name.
 #[derive(Debug)]
 struct Symbol {
     address: u64,
     name: Range<u32>,
 }
 
-/// The functions of the kernel, in the order of their addresses.
+/// The functions of the kernel, in ascending order of addresses.
 #[derive(Debug, Default)]
 pub(crate) struct KernelSymbols {
     symbols: Vec<Symbol>,
-    /// Names one after the other; that of a module's function is `name [module]`.
+    /// Concatenated names; for a function of a module, `name [module]`.
     names: String,
 }
 
@@ -48,7 +48,7 @@ impl KernelSymbols {
         let address = u64::from_str_radix(fields.next()?, 16).ok().filter(|it| *it != 0)?;
         let kind = fields.next()?;
         let name = fields.next()?;
-        // Padding before functions, and data.
+        // Entries for data and for padding before functions are skipped.
         if !matches!(kind, "t" | "T" | "w" | "W") || name.starts_with("__pfx_") {
             return None;
         }
@@ -71,7 +71,7 @@ impl KernelSymbols {
         u32::try_from(behind.checked_sub(1)?).ok()
     }
 
-    /// The name of a function, with ` [module]` behind it if it is one of a module.
+    /// The name of a function, followed by ` [module]` if it belongs to a module.
     pub(crate) fn name(&self, number: u32) -> Option<&str> {
         let name = &self.symbols.get(usize::try_from(number).ok()?)?.name;
         self.names.get(usize::try_from(name.start).ok()?..usize::try_from(name.end).ok()?)

@@ -1,9 +1,9 @@
-//! Whole-system profiles of transfer servers: where the time of all CPUs went, how much of it each
-//! gigabyte took, and what the server's threads waited for; and of the storage below a directory
-//! ([`storage`]); and of the settings of transfers ([`sweep`]). Linux only.
+//! Whole-system profiles of transfer servers: the time of all CPUs by kind of work, its cost per
+//! gigabyte, and the reasons for which the server's threads waited. Also profiles of the storage
+//! below a directory ([`storage`]), and sweeps over settings of transfers ([`sweep`]). Linux only.
 //!
-//! Nothing is instrumented and nothing runs in the server: the kernel interrupts each CPU about a
-//! hundred times a second and records what it does ([`Profiler`]).
+//! The server is not instrumented, and no code runs in it: the kernel interrupts each CPU about a
+//! hundred times a second and records its call chain ([`Profiler`]).
 //!
 //! ```no_run
 //! use hither_profile::{Options, Profiler, Target};

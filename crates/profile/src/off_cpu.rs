@@ -1,9 +1,9 @@
-//! Reasons for which threads wait while they do not run.
+//! Reasons for which threads wait.
 //!
 //! The kernel counts exactly how long each thread ran and how long it waited for a CPU
-//! (`/proc/PID/task/*/schedstat`). What is left is divided by looking at each thread some times a
-//! second: at its kernel stack with root, else at the function that it waits in (`wchan`). One look
-//! costs microseconds, so the rate is lowered where there are many threads.
+//! (`/proc/PID/task/*/schedstat`). The remaining time is divided by samples of each thread, several
+//! times a second: of its kernel stack as root, otherwise of the function in which it waits
+//! (`wchan`). One sample costs microseconds, so the rate is lowered if there are many threads.
 
 use crate::target::threads;
 use serde::Serialize;
@@ -12,11 +12,11 @@ use std::fs;
 use std::time::Duration;
 
 const MAX_THREADS: usize = 1024;
-/// The shortest time between two looks, and the most of the time that looking may take.
+/// Minimum time between two samples, and maximum share of the time that sampling may take.
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
 const MAX_SHARE: f64 = 0.003;
 
-/// Reasons to wait, by the beginnings of functions of the kernel.
+/// Reasons for waiting, by prefixes of kernel functions.
 const REASONS: &[(&str, &[&str])] = &[
     ("network_send", &["sk_stream_wait", "tcp_sendmsg", "sock_sendmsg", "splice_to_socket"]),
     (
@@ -48,16 +48,16 @@ const REASONS: &[(&str, &[&str])] = &[
     ("processes", &["do_wait", "kernel_wait", "do_sigtimedwait", "sigsuspend", "do_signal_stop"]),
 ];
 
-/// How the threads of the profiled processes spent their time.
+/// The time of the threads of the profiled processes, by state.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct OffCpu {
-    /// Threads that were seen.
+    /// Number of threads seen.
     pub threads: u64,
-    /// Their time, one after the other.
+    /// Their time, summed over threads.
     pub seconds: f64,
-    /// Shares of it in percent: `running`, `run_queue` (waiting for a CPU), and what they waited
-    /// for. The sum is 100.
+    /// Shares of it in percent: `running`, `run_queue` (waiting for a CPU), and the reasons for
+    /// waiting. The sum is 100.
     pub shares: BTreeMap<&'static str, f64>,
 }
 
@@ -69,7 +69,7 @@ struct Thread {
     to: Duration,
 }
 
-/// Looks at threads from time to time.
+/// Samples threads at intervals.
 #[derive(Debug, Default)]
 pub(crate) struct WaitSampler {
     threads: HashMap<u32, Thread>,
@@ -78,7 +78,7 @@ pub(crate) struct WaitSampler {
 }
 
 impl WaitSampler {
-    /// Looks at all threads if it is time to; `clock` is a monotonic one.
+    /// Samples all threads if the interval has passed; `clock` must be monotonic.
     pub(crate) fn look(&mut self, processes: &[u32], clock: impl Fn() -> Duration) {
         let now = clock();
         if now < self.next {
@@ -110,7 +110,7 @@ impl WaitSampler {
         }
     }
 
-    /// The times so far; none without threads.
+    /// The times so far; none if no thread was seen.
     pub(crate) fn result(&self) -> Option<OffCpu> {
         let time: Duration = self.threads.values().map(|it| it.to.saturating_sub(it.from)).sum();
         let total = time.as_nanos() as f64;
@@ -143,7 +143,7 @@ fn schedstat(text: &str) -> Option<(u64, u64)> {
     Some((fields.next()?.ok()?, fields.next()?.ok()?))
 }
 
-/// The reason in a stack or a `wchan`; none for a thread that runs or could.
+/// The reason in a stack or a `wchan`; none for a thread that runs or is ready to run.
 fn reason(stack: &str) -> Option<&'static str> {
     // `[<0>] function+0x1/0x2`, the innermost first; or one function; or 0.
     let functions = || {
@@ -186,7 +186,7 @@ mod tests {
         waits.look(&own, || Duration::from_secs(60));
         let found = waits.result().unwrap();
         assert!(found.threads >= 1 && (found.shares.values().sum::<f64>() - 100.0).abs() < 0.1);
-        // Too early.
+        // This is before the end of the interval.
         waits.look(&own, || Duration::from_millis(60_001));
         assert_eq!(waits.result(), Some(found));
     }

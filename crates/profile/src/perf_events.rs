@@ -1,8 +1,8 @@
 //! Events of the kernel (perf_event_open(2)).
 //!
 //! An [`Event`] samples or counts; a [`Ring`] is the memory to which the kernel writes samples.
-//! Both close what they opened. Everything read from a ring is copied out first, so that whoever
-//! parses it works on a slice that nobody else changes.
+//! Both release their resources when dropped. Data are copied out of a ring before they are parsed,
+//! so the parser works on memory that the kernel does not change.
 
 use std::io::{Error, Result};
 use std::mem::size_of;
@@ -10,8 +10,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Pages of samples for each CPU, a power of two: with the page of the header as much as
-/// `perf_event_mlock_kb` lets every user have, and 9 s of the largest samples at 97 Hz.
+/// Pages of samples for each CPU, a power of two. Together with the page of the header they use all
+/// that `perf_event_mlock_kb` allows every user, and hold the largest samples of 9 s at 97 Hz.
 const RING_PAGES: usize = 128;
 
 /// `struct perf_event_attr` as of `PERF_ATTR_SIZE_VER5` (Linux 4.8), of
@@ -52,7 +52,7 @@ const INHERIT: u64 = 1 << 1;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const BY_FREQUENCY: u64 = 1 << 10;
 
-/// Address, process and thread, time, call chain, CPU: what [`crate::sampler`] parses.
+/// Address, process and thread, time, call chain, CPU: the fields that [`crate::sampler`] parses.
 const SAMPLE_TYPE: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 5 | 1 << 7;
 const READ_TIME_ENABLED: u64 = 1;
 const MAX_STACK: u16 = 64;
@@ -61,18 +61,18 @@ const ENABLE: libc::Ioctl = 0x2400 as libc::Ioctl;
 const DISABLE: libc::Ioctl = 0x2401 as libc::Ioctl;
 const SET_OUTPUT: libc::Ioctl = 0x2405 as libc::Ioctl;
 
-/// The threads that an event is about.
+/// The threads that an event observes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Scope {
     /// All threads and the kernel, on one CPU.
     Machine(u32),
-    /// A thread, and those that it starts later, on one CPU; without the kernel.
+    /// A thread, and threads that it starts later, on one CPU; without the kernel.
     Thread(u32, u32),
     /// The calling thread on any CPU, without the kernel.
     Caller,
 }
 
-/// A thing that can be counted.
+/// A countable event.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Countable {
     /// The tracepoint with this number.
@@ -125,7 +125,7 @@ impl Event {
             Scope::Thread(thread, cpu) => (id(thread), id(cpu)),
             Scope::Caller => (0, -1),
         };
-        // SAFETY: the kernel reads `size` bytes of `attributes`, which has that many and outlives
+        // SAFETY: the kernel reads `size` bytes of `attributes`, which has this size and outlives
         // the call; all other arguments are numbers.
         #[expect(unsafe_code, reason = "libc has no function for this system call")]
         let result = unsafe {
@@ -144,7 +144,7 @@ impl Event {
         if descriptor < 0 {
             return Err(Error::last_os_error());
         }
-        // SAFETY: the kernel has just opened this descriptor for us, and nobody else has it.
+        // SAFETY: the kernel has just opened this descriptor for us, and no other code owns it.
         #[expect(unsafe_code, reason = "as above")]
         Ok(Self(unsafe { OwnedFd::from_raw_fd(descriptor) }))
     }
@@ -157,7 +157,7 @@ impl Event {
         self.control(DISABLE, 0)
     }
 
-    /// Lets the samples of this event go to the ring of another one on the same CPU.
+    /// Writes the samples of this event to the ring of another event on the same CPU.
     pub(crate) fn redirect_to(&self, other: &Ring) -> Result<()> {
         self.control(SET_OUTPUT, other.event.0.as_raw_fd())
     }
@@ -169,7 +169,7 @@ impl Event {
         if failed == 0 { Ok(()) } else { Err(Error::last_os_error()) }
     }
 
-    /// Returns the count, and the nanoseconds during which was counted.
+    /// Returns the count, and the nanoseconds for which the counter was enabled.
     pub(crate) fn count(&self) -> Result<(u64, u64)> {
         let mut bytes = [0; 16];
         let length = rustix::io::read(&self.0, &mut bytes)?;
@@ -188,7 +188,7 @@ pub(crate) fn page_size() -> Result<usize> {
     usize::try_from(size).map_err(Error::other)
 }
 
-/// An event with the memory that the kernel writes its samples to.
+/// An event with the memory to which the kernel writes its samples.
 #[derive(Debug)]
 pub(crate) struct Ring {
     event: Event,
@@ -199,7 +199,7 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// Maps the memory of an event.
+    /// Maps the memory of an event and takes ownership of the event.
     pub(crate) fn map(event: Event) -> Result<Self> {
         let page = page_size()?;
         let length = page * (RING_PAGES + 1);
@@ -231,19 +231,20 @@ impl Ring {
         }
     }
 
-    /// Moves what the kernel has written since the last call to the end of `records`.
+    /// Moves the records that the kernel has written since the last call to the end of `records`.
     pub(crate) fn take(&mut self, records: &mut Vec<u8>) {
         const HEAD: usize = 1024;
         const TAIL: usize = 1032;
         let size = self.length - self.page;
         let head = self.position(HEAD).load(Ordering::Acquire);
         let tail = self.position(TAIL).load(Ordering::Relaxed);
-        // The kernel never lets more than the ring accumulate; a larger number would be its bug.
+        // The kernel never accumulates more than the size of the ring; a larger number would be a
+        // bug of the kernel.
         let written = usize::try_from(head.wrapping_sub(tail)).unwrap_or(size).min(size);
         let start = usize::try_from(tail % size as u64).unwrap_or(0);
         let first = written.min(size - start);
         for (from, length) in [(start, first), (0, written - first)] {
-            // SAFETY: `from + length` is at most `size`, so this lies in the mapping behind the
+            // SAFETY: `from + length` is at most `size`, so this range is in the mapping, after the
             // header. The kernel does not write between tail and head until the tail moves.
             #[expect(unsafe_code, reason = "memory shared with the kernel")]
             let part = unsafe {
@@ -258,8 +259,8 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: this is the mapping of `map`, and nothing refers to it any more. A failure
-        // leaves it mapped, which harms nobody.
+        // SAFETY: this is the mapping of `map`, and no reference to it remains. A failure leaves it
+        // mapped, which is harmless.
         #[expect(unsafe_code, reason = "memory shared with the kernel")]
         unsafe {
             libc::munmap(self.base.as_ptr().cast(), self.length);

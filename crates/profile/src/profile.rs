@@ -1,10 +1,10 @@
-//! A profile from its beginning to its end.
+//! A profile from its start to its end.
 //!
-//! Everything runs in the calling thread, which wakes up some times a second: it empties the rings,
-//! looks at what the profiled threads wait for, and asks whether to go on. Names and classes come
-//! at the end.
+//! Everything runs in the calling thread, which wakes up several times a second: it empties the
+//! rings, samples the waiting threads, and calls the caller's callback, which may end the profile.
+//! Names and classes are looked up at the end.
 //!
-//! The time of the CPUs is known from their counters: idle, taken by the hypervisor, and the rest,
+//! The times of the CPUs come from their counters: idle, stolen by the hypervisor, and the rest,
 //! which is busy. Samples divide only the busy time.
 
 use crate::category::Category;
@@ -24,12 +24,12 @@ use std::fs;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-/// A prime number, so that samples do not keep step with timers.
+/// A prime number, so that samples do not synchronise with timers.
 const DEFAULT_RATE_HZ: u32 = 97;
-/// The most of a CPU's time that samples may take; more lowers their rate.
+/// Maximum share of a CPU's time for samples; their rate is lowered to keep it.
 const MAX_OVERHEAD: f64 = 0.005;
 const TURN: Duration = Duration::from_millis(100);
-/// Turns between two looks at rings, at counters of processes, and at connections.
+/// Turns between two reads of rings, of the counters of processes, and of connections.
 const TURNS_TO_DRAIN: u64 = 5;
 const TURNS_TO_COUNT: u64 = 10;
 const TURNS_TO_CONNECTIONS: u64 = 50;
@@ -40,46 +40,46 @@ const TURNS_TO_CONNECTIONS: u64 = 50;
 pub struct Options {
     /// The processes.
     pub target: Target,
-    /// The longest time; none until something else ends the profile.
+    /// Maximum duration; none to profile until something else ends the profile.
     pub duration: Option<Duration>,
-    /// The bytes that are moved meanwhile; none for what the network interfaces count.
+    /// The bytes that are moved meanwhile; none to use the counters of the network interfaces.
     pub bytes: Option<u64>,
 }
 
 impl Options {
-    /// Options for a profile of these processes until something ends it.
+    /// Options for a profile of these processes without a time limit.
     #[must_use]
     pub fn new(target: Target) -> Self {
         Self { target, duration: None, bytes: None }
     }
 }
 
-/// A profile that cannot be made.
+/// The reason for which a profile cannot be made.
 #[derive(Debug, thiserror::Error)]
 #[error("{0} does not run: name a process, or a unit of systemd, that does")]
 pub struct TargetError(String);
 
-/// The state of a profile that runs.
+/// The progress of a running profile.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Progress {
-    /// The time since it began.
+    /// The time since the profile began.
     pub elapsed: Duration,
     /// Samples so far.
     pub samples: u64,
 }
 
-/// Facts that have to be known before a profile begins.
+/// Preparations that are made before a profile begins.
 #[derive(Debug)]
 pub struct Profiler {
     kernel: KernelSymbols,
-    /// Nanoseconds.
+    /// Nanoseconds per sample.
     cost: Option<f64>,
     rate_hz: u32,
 }
 
 impl Profiler {
-    /// Reads the names of kernel functions and measures what a sample costs: a third of a second.
+    /// Reads the names of kernel functions and measures the cost of a sample, in about 0.3 s.
     #[must_use]
     pub fn prepare() -> Self {
         let cost = cost_of_a_sample();
@@ -89,12 +89,12 @@ impl Profiler {
         Self { kernel: KernelSymbols::load(), cost, rate_hz }
     }
 
-    /// Profiles until the time is over, the processes have ended, something comes from `stop`, or
-    /// `goes_on` returns false, which is asked some times a second.
+    /// Profiles until the time is over, the processes have ended, `stop` receives a message or is
+    /// disconnected, or `goes_on` returns false, which is called several times a second.
     ///
     /// # Errors
     ///
-    /// If none of the processes run.
+    /// None of the processes runs.
     pub fn run(
         self,
         options: Options,
@@ -121,7 +121,7 @@ impl Profiler {
     }
 }
 
-/// A profile that has begun.
+/// A running profile.
 #[derive(Debug)]
 struct Run {
     options: Options,
@@ -133,7 +133,7 @@ struct Run {
     sampler: Option<Sampler>,
     tally: Tally,
     processes: Processes,
-    /// The numbers of the processes of the target.
+    /// The process ids of the target.
     running: Vec<u32>,
     waits: WaitSampler,
     connections: Connections,
@@ -207,7 +207,7 @@ impl Run {
         monotonic().saturating_sub(self.began)
     }
 
-    /// Does what is due; returns whether there still is something to profile.
+    /// Does the work that is due; returns true while there is a process to profile.
     fn turn(&mut self) -> bool {
         self.turns += 1;
         let is_due = |every: u64| self.turns.is_multiple_of(every);
@@ -307,7 +307,7 @@ impl Run {
     }
 }
 
-/// Divides the time of all CPUs.
+/// Divides the time of all CPUs among the categories.
 fn divide(
     classified: &Classified,
     before: &Snapshot,
@@ -336,7 +336,7 @@ fn divide(
         }
     }
     if mode != "machine" {
-        // The kernel says how long the processes ran inside and outside of it.
+        // The kernel counts the time of the processes inside and outside of it.
         let user = counters.user_seconds.unwrap_or_default().min(all_busy);
         let kernel = counters.kernel_seconds.unwrap_or_default().min(all_busy - user);
         let classes: Vec<_> = classified.cpus.values().flatten().cloned().collect();

@@ -12,21 +12,23 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// How samples were taken.
+/// The method of sampling.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Sampling {
-    /// `machine`: everything. `own_processes`: outside the kernel only. `none`: only counters.
+    /// `machine`: all processes and the kernel. `own_processes`: outside the kernel only. `none`:
+    /// only counters.
     pub mode: &'static str,
-    /// Samples in a second of each CPU.
+    /// Samples per second of each CPU.
     pub rate_hz: u32,
     /// Samples of CPUs that were not idle.
     pub samples: u64,
-    /// As many as the busy time should have given.
+    /// The number of samples expected for the busy time.
     pub expected: u64,
     /// Samples that the kernel could not record.
     pub lost: u64,
-    /// The time that one sample takes from the program; none if it could not be measured.
+    /// The time that one sample takes from the interrupted program; none if it could not be
+    /// measured.
     pub microseconds_each: Option<f64>,
     /// The share of the CPUs' time that sampling took, by that measurement.
     pub overhead_percent: f64,
@@ -44,15 +46,15 @@ pub struct Profile {
     pub kernel: String,
     /// CPUs of the machine.
     pub cpus: usize,
-    /// The length of the profile.
+    /// The duration of the profile.
     pub seconds: f64,
     /// Bytes moved meanwhile.
     pub bytes: u64,
-    /// `option`, or `interfaces` for what the network interfaces counted.
+    /// `option`, or `interfaces` for the counters of the network interfaces.
     pub bytes_from: &'static str,
-    /// The share of each [`Category`]; exactly 100 in sum.
+    /// The share of each [`Category`]; the sum is exactly 100.
     pub shares: BTreeMap<&'static str, f64>,
-    /// CPU seconds of each category for 10^9 bytes; none without bytes.
+    /// CPU seconds of each category per 10^9 bytes; none if no bytes were moved.
     pub cpu_seconds_per_gb: Option<BTreeMap<&'static str, f64>>,
     /// Busy time by context: system call, softirq, and others.
     pub contexts: BTreeMap<String, f64>,
@@ -60,21 +62,21 @@ pub struct Profile {
     pub copies: BTreeMap<&'static str, f64>,
     /// Parts of the application: programs and libraries, and crates of programs in Rust.
     pub parts: BTreeMap<String, f64>,
-    /// Waiting times of the profiled threads; none for the whole machine.
+    /// Waiting times of the profiled threads; none for a profile of the whole machine.
     pub off_cpu: Option<OffCpu>,
     /// Events of the kernel.
     pub counters: Counters,
-    /// The same for 10^9 bytes.
+    /// The counters per 10^9 bytes.
     pub counters_per_gb: Option<Counters>,
-    /// The time in which something waited for `cpu`, `io` and `memory`.
+    /// The time in which some task waited for `cpu`, `io` and `memory`.
     pub pressure: BTreeMap<&'static str, f64>,
     /// TCP connections of the profiled processes.
     pub connections: Vec<Connection>,
-    /// How samples were taken.
+    /// The method of sampling.
     pub sampling: Sampling,
     /// Programs and libraries that were sampled.
     pub modules: Vec<ModuleId>,
-    /// Things that could not be seen, and how to see them.
+    /// Limits of the profile, and how to remove them.
     pub notes: Vec<String>,
     /// Call chains with their samples, in the form of flame graphs; not part of the JSON.
     #[serde(skip)]
@@ -82,7 +84,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Sets everything that follows from the division of the CPUs' time.
+    /// Sets all fields that follow from the division of the CPUs' time.
     pub(crate) fn divide(&mut self, division: &Division) {
         let all: f64 = division.seconds.values().sum();
         let percent = |seconds: &f64| round(100.0 * seconds / all.max(f64::MIN_POSITIVE));
@@ -111,7 +113,7 @@ impl Profile {
         self.shares.get(category.key()).copied().unwrap_or_default()
     }
 
-    /// Call chains with their samples, one in a line, as `flamegraph.pl` and inferno take them.
+    /// Call chains with their samples, one per line, in the format of `flamegraph.pl` and inferno.
     #[must_use]
     pub fn to_folded(&self) -> String {
         self.folded.iter().fold(String::new(), |mut text, (stack, count)| {
@@ -121,20 +123,20 @@ impl Profile {
         })
     }
 
-    /// A page for people, as text.
+    /// The report as text.
     #[must_use]
     pub fn to_text(&self) -> String {
         text::page(self)
     }
 
-    /// A page for people, as HTML without scripts or links.
+    /// The report as an HTML page without scripts or links.
     #[must_use]
     pub fn to_html(&self) -> String {
         html::page(self)
     }
 }
 
-/// Two decimals.
+/// `number` with two decimals.
 fn round(number: f64) -> f64 {
     (number * 100.0).round() / 100.0
 }

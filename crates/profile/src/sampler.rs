@@ -1,25 +1,27 @@
-//! Samples of what the CPUs do.
+//! Samples of the activity of the CPUs.
 //!
-//! Each CPU has a clock event of its own that interrupts it at a prime number of times a second
-//! (so that it does not keep step with timers at round rates) and records the process, and the call
-//! chain through kernel and program. Nothing is instrumented. The events need no counters of the
-//! processor, so they work in virtual machines, too.
+//! Each CPU has a clock event of its own. It interrupts the CPU at a prime number of times a
+//! second, so that it does not synchronise with timers at round rates, and records the process, and
+//! the call chain through kernel and program. Programs are not instrumented. The events do not use
+//! hardware counters, so they work in virtual machines, too.
 //!
-//! Two kinds of rights decide what is seen. With root (or `CAP_PERFMON`, or `perf_event_paranoid`
-//! below 0) all processes and the kernel are sampled. Otherwise the threads of one's own processes
-//! are, each by an event that new threads inherit, and only while they run outside the kernel.
+//! The rights of the user decide which processes are sampled. With root (or `CAP_PERFMON`, or
+//! `perf_event_paranoid` below 0) all processes and the kernel are sampled. Otherwise only the
+//! threads of the user's own processes are sampled, each by an event that new threads inherit, and
+//! only while they run outside the kernel.
 //!
-//! Memory: a ring of 512 KiB for each CPU, emptied twice a second; what the kernel could not write
-//! is counted as lost.
+//! Memory: a ring of 512 KiB for each CPU, emptied twice a second. Samples that the kernel could
+//! not write are counted as lost.
 
 use crate::perf_events::{Event, Ring, Scope};
 use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
 use std::io::Result;
 
-/// More threads than this are not followed without root: each takes a descriptor for each CPU.
+/// Maximum number of threads followed without root: each takes one descriptor per CPU.
 const MAX_FOLLOWED_THREADS: usize = 512;
-/// Call chains contain markers, at and above this, before the part of the kernel and of the user.
+/// Call chains contain markers, at and above this value, before the kernel part and before the user
+/// part.
 const FIRST_MARKER: u64 = (-4095_i64).cast_unsigned();
 const KERNEL_MARKER: u64 = (-128_i64).cast_unsigned();
 const USER_MARKER: u64 = (-512_i64).cast_unsigned();
@@ -27,7 +29,7 @@ const LOST_RECORD: u32 = 2;
 const SAMPLE_RECORD: u32 = 9;
 const CALIBRATION_HZ: u32 = 4999;
 
-/// A sample. Addresses are in the order of calls, the innermost first.
+/// A sample. Addresses are in the order of calls, innermost first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Sample {
     pub(crate) process: u32,
@@ -61,7 +63,7 @@ impl Sampler {
         Ok(Self { rings, followers: Vec::new(), lost: 0 })
     }
 
-    /// Samples these threads, and those that they start, outside the kernel.
+    /// Samples these threads, and threads that they start, outside the kernel.
     pub(crate) fn of_threads(threads: &[u32], cpus: &[u32], hz: u32) -> Result<Self> {
         let mut sampler = Self { rings: Vec::new(), followers: Vec::new(), lost: 0 };
         for cpu in cpus {
@@ -104,7 +106,7 @@ impl Sampler {
         self.lost
     }
 
-    /// Hands what was recorded since the last call to `sink`.
+    /// Passes the samples since the last call to `sink`.
     pub(crate) fn drain(&mut self, mut sink: impl FnMut(Sample)) {
         let mut bytes = Vec::new();
         for ring in &mut self.rings {
@@ -129,8 +131,8 @@ fn small(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at.checked_add(4)?)?.try_into().ok().map(u32::from_ne_bytes)
 }
 
-/// The records in these bytes: type, flags and size of each, then its content. Ends at a record
-/// that is not whole.
+/// The records in these bytes: type, flags and size of each, then its content. Ends at an
+/// incomplete record.
 fn records(mut bytes: &[u8]) -> impl Iterator<Item = Record> {
     std::iter::from_fn(move || {
         let kind = small(bytes, 0)?;
@@ -146,7 +148,8 @@ fn records(mut bytes: &[u8]) -> impl Iterator<Item = Record> {
     })
 }
 
-/// Parses a sample: address, process, thread, time, CPU, then the number of addresses and those.
+/// Parses a sample: address, process, thread, time, CPU, then the number of addresses, then the
+/// addresses.
 fn sample(bytes: &[u8]) -> Option<Sample> {
     const CHAIN: usize = 32;
     let mut sample =
@@ -165,11 +168,12 @@ fn sample(bytes: &[u8]) -> Option<Sample> {
     Some(sample)
 }
 
-/// Measures the nanoseconds that a sample takes from the program that it interrupts; none where
-/// that cannot be measured. Takes a quarter of a second.
+/// Measures the nanoseconds that a sample takes from the program that it interrupts, in a quarter
+/// of a second; none if that cannot be measured.
 ///
-/// The same work is done with and without sampling, on the clock of this thread: it counts
-/// interrupts, and what a hypervisor adds to them, but not the time of other threads.
+/// The same work is done with and without sampling, and timed by the CPU clock of this thread,
+/// which includes interrupts, and the time that a hypervisor adds to them, but not the time of
+/// other threads.
 pub(crate) fn cost_of_a_sample() -> Option<f64> {
     const ROUNDS: usize = 5;
     let mut ring = Ring::map(Event::sampling(Scope::Caller, CALIBRATION_HZ).ok()?).ok()?;
@@ -191,7 +195,7 @@ pub(crate) fn cost_of_a_sample() -> Option<f64> {
     costs.get(costs.len() / 2).map(|cost| cost.max(0.0))
 }
 
-/// Returns the nanoseconds of CPU time that some work took: tens of milliseconds.
+/// Returns the nanoseconds of CPU time that a fixed amount of work took: tens of milliseconds.
 fn timed_work() -> f64 {
     const STEPS: u64 = 8_000_000;
     let started = clock_gettime(ClockId::ThreadCPUTime);

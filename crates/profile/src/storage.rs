@@ -1,19 +1,19 @@
-//! A profile of storage: how fast the layer is on which a directory lies, and with what block
-//! sizes, requests in flight and threads.
+//! A profile of storage: the rates of the layer on which a directory lies, by block size, requests
+//! in flight and threads.
 //!
 //! A file is laid out in a scratch directory, and cases are measured on it one after the other
-//! (`case.rs`); then small files are created and looked at. The time is bounded: each case has an
-//! equal share of the time that is left, so that one that ends early leaves its time to others.
-//! Three things would show rates that the storage does not have, and are dealt with:
+//! (`case.rs`); then operations on small files are measured. The time is bounded: each case has an
+//! equal share of the remaining time, so a case that ends early leaves its time to others. Three
+//! effects would show rates that the storage does not have, and are avoided:
 //!
-//! - *Pages that are in memory already.* Before each buffered read the file is written back and
-//!   dropped from the page cache, it is asked how much is still there, and no block is read twice.
-//!   Caches below, as those of a server, cannot be dropped.
-//! - *Writes that are only in memory.* The time of fdatasync(2) counts. Because nobody knows before
-//!   how long that takes, buffered writes are made in rounds, each twice as large as the one
-//!   before, while the time suffices; the last one counts.
-//! - *Blocks that were never written*, which some storage reads without looking: all of the file is
-//!   written first, and of a device below only the ranges are read where the file lies.
+//! - *Pages that are already in memory.* Before each buffered read the file is written back and
+//!   dropped from the page cache, its remaining share of the cache is measured, and no block is
+//!   read twice. Lower caches, such as those of a server, cannot be dropped.
+//! - *Writes that are only in memory.* The time of fdatasync(2) is included. Because that time is
+//!   not known beforehand, buffered writes are made in rounds, each twice as large as the previous
+//!   one, while there is time; the last round is the result.
+//! - *Blocks that were never written*, which some storage returns without reading. So the whole
+//!   file is written first, and on the device below only the ranges of the file are read.
 
 mod case;
 mod kernel_calls;
@@ -41,32 +41,31 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use test_file::{RESERVED_BYTES, TestFile};
 
-/// The smallest file on which anything is measured, in bytes.
+/// Minimum size in bytes of a file for measurements.
 pub const MIN_FILE_BYTES: u64 = 16_000_000;
-/// The share of the time in which the file is laid out is one of this many.
+/// The file is laid out in at most one of this many parts of the time.
 const LAYOUT_SHARE: u32 = 6;
-/// The shortest time of a case, where those before have taken more than their share.
+/// Minimum time of a case, if earlier cases have taken more than their shares.
 const MIN_TIME: Duration = Duration::from_millis(20);
 const SMALL_FILE_THREADS: [usize; 2] = [1, 8];
-/// Kinds of operations on small files, each of which takes as much time as a case.
+/// Number of operations on small files, each of which takes as much time as a case.
 const SMALL_FILE_CASES: u32 = 4;
-/// A larger share of a file in the page cache makes a read warm, in percent.
+/// Maximum share of a file in the page cache, in percent, for a read to be cold.
 const MAX_COLD_PERCENT: f64 = 1.0;
 
 /// The storage to profile, and for how long.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct StorageOptions {
-    /// A directory, or a block device, which is only read.
+    /// A directory, or a block device, which is opened only for reading.
     pub path: PathBuf,
-    /// The time for everything.
+    /// The time for all measurements.
     pub duration: Duration,
-    /// The size of the file; none for a share of the free room and of the memory.
+    /// The size of the file; none for a share of the free space and of the memory.
     pub file_bytes: Option<u64>,
-    /// Bytes that copies write at a time where the disk is what limits them, whose rate is to be
-    /// looked up.
+    /// Bytes per write of a copy whose bottleneck is the disk; the rate of such writes is reported.
     pub copy_block_bytes: u64,
-    /// The number of workers of such a copy.
+    /// The number of workers of that copy.
     pub copy_workers: usize,
 }
 
@@ -82,25 +81,25 @@ impl StorageOptions {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct StorageProgress {
-    /// The time since the beginning.
+    /// The time since the start.
     pub elapsed: Duration,
-    /// Cases that were measured.
+    /// Number of measured cases.
     pub done: usize,
-    /// All cases.
+    /// Number of all cases.
     pub all: usize,
 }
 
-/// Storage that cannot be profiled.
+/// The reason for which storage cannot be profiled.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StorageError {
-    /// There is no such path.
+    /// The path does not exist.
     #[error("{0} does not exist")]
     NotFound(PathBuf),
-    /// The path is a file, for instance.
+    /// The path is neither a directory nor a block device.
     #[error("{0} is neither a directory nor a block device")]
     NotADirectory(PathBuf),
-    /// Nothing can be written there, or read from a device.
+    /// The user may not write to the directory, or not read the device.
     #[error("{path} cannot be measured: {error}; it takes a directory that you may write to")]
     Refused {
         /// The directory.
@@ -108,7 +107,7 @@ pub enum StorageError {
         /// The reason.
         error: std::io::Error,
     },
-    /// There is not enough room.
+    /// There is not enough free space.
     #[error(
         "{path} has room for {free} bytes, and a file of {needed} takes {RESERVED_BYTES} more: \
          free some, or set a smaller size, {MIN_FILE_BYTES} at least"
@@ -133,11 +132,11 @@ pub enum StorageError {
     },
 }
 
-/// Measures the storage at a path until all is measured, or `stop` is set. Blocks the thread.
+/// Measures the storage at a path until all cases are done, or `stop` is set. Blocks the thread.
 ///
 /// # Errors
 ///
-/// [`StorageError`]; nothing is left behind then either.
+/// [`StorageError`]; nothing is left in the directory in this case, too.
 pub fn profile_storage(
     options: &StorageOptions,
     stop: &AtomicBool,
@@ -190,7 +189,7 @@ pub fn profile_storage(
     Ok(profile)
 }
 
-/// Measures all cases, and small files, each for an equal share of the time that is left.
+/// Measures all cases, and small files, each for an equal share of the remaining time.
 fn measure(
     file: &TestFile,
     path: &Path,

@@ -1,22 +1,22 @@
-//! Sweeps: how settings of transfers move their rate, and what they cost the server. The axes are
+//! Sweeps: the rate of transfers by their settings, and their cost at the server. The axes are
 //! those with which Kola, Kosar and Livny measured GridFTP and NeST in 2004.
 //!
 //! An experiment file names servers, and values of each axis; every combination is a *point*. A
-//! *run* transfers the files of a point once, with a client that is a command of its own, so that
-//! all clients are measured alike, from the start of the first process to the end of the last.
+//! *run* transfers the files of a point once. The client is a separate command, so all clients are
+//! measured in the same way, from the start of the first process to the end of the last.
 //!
-//! - *Other load, caches and clocks change with time.* So rounds have every point once, each round
-//!   beginning with another, and no point has all of its runs at a good time.
-//! - *A client may end without an error and have copied nothing.* So the sizes of what arrived are
-//!   looked at after each run, outside of its time.
-//! - *Few runs do not tell how they are distributed.* So results are medians with intervals between
+//! - *Other load, caches and clocks change with time.* So each round has every point once, and
+//!   starts with a different one: no point has all of its runs at a favourable time.
+//! - *A client may succeed without copying anything.* So the sizes of the copied files are checked
+//!   after each run, outside of its measured time.
+//! - *A few runs do not show their distribution.* So results are medians with intervals between
 //!   order statistics, which hold for every distribution (`report.rs`).
-//! - *Sweeps take hours.* So each run is in a journal on the disk before the next one begins, and
-//!   the same command goes on after an interruption (`journal.rs`). Files lie in scratch
-//!   directories at both ends, which are removed at the end, and after a kill at the next start.
+//! - *Sweeps take hours.* So each run is written to a journal on disk before the next one starts,
+//!   and the same command continues after an interruption (`journal.rs`). Files lie in scratch
+//!   directories at both ends, which are removed at the end, or at the next start after a kill.
 //!
-//! CPU time of a server comes from the kernel's counters of its processes, read before and after a
-//! run. Those count in hundredths of a second: a run should take a second.
+//! The CPU time of a server comes from the kernel's counters of its processes, read before and
+//! after a run. They count in hundredths of a second, so a run should take at least a second.
 
 mod commands;
 mod experiment;
@@ -38,20 +38,20 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use transfers::Transfers;
 
-/// A sweep that cannot be made, or did not come to its end.
+/// The reason for which a sweep cannot be made, or did not finish.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SweepError {
-    /// This file, an experiment or a journal, is refused.
+    /// A file, an experiment or a journal, is invalid.
     #[error("{path}: {1}", path = .0.display())]
     Refused(PathBuf, String),
-    /// The machine refuses an action.
+    /// An action failed on this machine.
     #[error("cannot {0}: {1}")]
     Io(String, std::io::Error),
     /// A command failed, or did not do its work.
     #[error("`{0}` failed: {1}")]
     Failed(String, String),
-    /// It was stopped.
+    /// The sweep was stopped.
     #[error("interrupted: the same command goes on")]
     Interrupted,
 }
@@ -63,7 +63,7 @@ impl SweepError {
     }
 }
 
-/// A sweep, and the runs of it that are done.
+/// A sweep, and its completed runs.
 #[derive(Debug)]
 pub struct Sweep {
     experiment: Experiment,
@@ -71,8 +71,8 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Reads an experiment file and its journal, and changes nothing. `hither` is the program that
-    /// copies where the file names no client.
+    /// Reads an experiment file and its journal, and writes nothing. `hither` is the program that
+    /// copies for servers without a client in the file.
     ///
     /// # Errors
     ///
@@ -83,11 +83,11 @@ impl Sweep {
         Ok(Self { experiment, record })
     }
 
-    /// Makes all runs that are not done yet, and shows what is done before each. Blocks the thread.
+    /// Makes all missing runs, and reports the progress before each. Blocks the thread.
     ///
     /// # Errors
     ///
-    /// [`SweepError`]; what was done until then is in the journal.
+    /// [`SweepError`]; completed runs are in the journal.
     pub fn run(
         &mut self,
         stop: &AtomicBool,
@@ -99,7 +99,8 @@ impl Sweep {
             experiment.order().filter(|it| !journal.record.done.contains(it)).collect();
         let Some(last) = left.last() else { return Ok(()) };
         let transfers = Transfers::new(experiment, &journal.record.id, stop)?;
-        // A killed sweep may have left files. Those of one whose runs are all recorded are removed.
+        // A killed sweep may have left files. One whose runs are all recorded has not: files are
+        // removed before the last run is recorded.
         transfers.remove()?;
         let began = monotonic();
         let mut run_all = || {
@@ -117,13 +118,13 @@ impl Sweep {
         let done = run_all();
         self.record = journal.record;
         if done.is_err() {
-            // If that fails, too, the first error says more, and the next start tries again.
+            // If this also fails, the first error is more useful, and the next start tries again.
             let _ = transfers.remove();
         }
         done
     }
 
-    /// The results of what is done.
+    /// The results of the completed runs.
     #[must_use]
     pub fn report(&self) -> SweepReport {
         SweepReport::new(&self.experiment, &self.record)

@@ -1,8 +1,8 @@
-//! Samples by call chain, and what they add up to.
+//! Samples by call chain, and their sums.
 //!
-//! While samples are taken, each only counts up: names of programs are looked up at the end, so
-//! that this costs no time during the profile. At the end each chain gets its class. The busy time
-//! of a CPU, which its counters give, is divided among the classes of its samples.
+//! During the profile each sample only increments a counter: names in programs are looked up at the
+//! end, so that this takes no time during the profile. At the end each chain gets its class. The
+//! busy time of a CPU, which its counters give, is divided among the classes of its samples.
 //!
 //! Memory: [`MAX_STACKS`] different chains; samples beyond them count as unknown.
 
@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 const MAX_STACKS: usize = 100_000;
 
-/// A call chain on a CPU. Functions of the kernel are numbers of [`KernelSymbols`].
+/// A call chain on a CPU. Kernel functions are numbers of [`KernelSymbols`].
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct StackKey {
     cpu: u32,
@@ -32,7 +32,7 @@ struct StackKey {
 pub struct ModuleId {
     /// The last part of its path.
     pub name: String,
-    /// In hexadecimal digits; none if it has none.
+    /// The build-id in hexadecimal digits; none if the file has none.
     pub build_id: Option<String>,
 }
 
@@ -46,14 +46,14 @@ pub(crate) struct Tally {
     pub(crate) samples: u64,
 }
 
-/// The classes of the samples of each CPU, with their numbers.
+/// The classes of the samples of each CPU, with their counts.
 pub(crate) type CpuClasses = BTreeMap<u32, Vec<(Class, u64)>>;
 
-/// All samples with names and classes.
+/// All samples with their names and classes.
 #[derive(Debug, Default)]
 pub(crate) struct Classified {
     pub(crate) cpus: CpuClasses,
-    /// Call chains in the form of flame graphs, outermost function first, with their numbers.
+    /// Call chains in the format of flame graphs, outermost function first, with their counts.
     pub(crate) folded: BTreeMap<String, u64>,
     pub(crate) modules: Vec<ModuleId>,
 }
@@ -77,7 +77,8 @@ impl Tally {
     pub(crate) fn add(&mut self, sample: &Sample, processes: &mut Processes) {
         self.samples += 1;
         let kernel = sample.kernel.iter().map(|address| self.kernel.find(*address)).collect();
-        // Without frame pointers a chain ends in addresses that are none: nothing follows them.
+        // Without frame pointers a chain ends in values that are not addresses; the rest is
+        // ignored.
         let locate = |address: &u64| self.user.locate(sample.process, *address);
         let user = sample.user.iter().map_while(locate).collect();
         let process = processes.get(sample.process);
@@ -89,7 +90,7 @@ impl Tally {
         }
     }
 
-    /// Looks up all names and gives each chain its class.
+    /// Looks up all names and assigns a class to each chain.
     pub(crate) fn classify(mut self) -> Classified {
         let mut offsets: BTreeMap<u32, BTreeSet<u64>> = BTreeMap::new();
         for location in self.stacks.keys().flat_map(|key| &key.user) {
@@ -136,8 +137,8 @@ impl Tally {
     }
 }
 
-/// A chain in one line: the process, functions outside the kernel as
-/// ``module`function``, then those in it with `_[k]` behind them.
+/// A chain in one line: the process, functions outside the kernel as ``module`function``, then
+/// functions of the kernel, each with the suffix `_[k]`.
 fn folded(process: &str, kernel: &[Option<&str>], user: &[(&str, Option<&str>)]) -> String {
     let mut line = process.to_owned();
     for (module, function) in user.iter().rev() {
@@ -154,22 +155,22 @@ fn folded(process: &str, kernel: &[Option<&str>], user: &[(&str, Option<&str>)])
     line
 }
 
-/// The time of the CPUs, divided.
+/// The divided time of the CPUs.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Division {
     /// CPU seconds of each category.
     pub(crate) seconds: BTreeMap<Category, f64>,
     pub(crate) contexts: BTreeMap<Context, f64>,
-    /// CPU seconds of copies, by what they were made for.
+    /// CPU seconds of copies, by the category that they were made for.
     pub(crate) copies: BTreeMap<Category, f64>,
     /// CPU seconds of the parts of the application.
     pub(crate) parts: BTreeMap<String, f64>,
-    /// CPU seconds that were charged to the callers of what enables interrupts.
+    /// CPU seconds that were charged to the callers of code that enables interrupts.
     pub(crate) skid: f64,
 }
 
 impl Division {
-    /// Divides the busy seconds of one CPU among the samples of it that are not idle.
+    /// Divides the busy seconds of one CPU among its samples that are not idle.
     pub(crate) fn add_cpu(&mut self, busy_seconds: f64, classes: &[(Class, u64)]) {
         let is_busy = |class: &Class| class.category != Category::Idle;
         let busy: Vec<_> = classes.iter().filter(|(class, _)| is_busy(class)).collect();
@@ -194,8 +195,8 @@ impl Division {
     }
 }
 
-/// Shares in percent with two decimals, in the order of [`Category::ALL`], which are exactly 100
-/// in sum; all unknown if there was no time.
+/// Shares in percent with two decimals, in the order of [`Category::ALL`]. Their sum is exactly
+/// 100; all time is unknown if there was none.
 pub(crate) fn shares(seconds: &BTreeMap<Category, f64>) -> Vec<(Category, f64)> {
     const WHOLE: u32 = 10_000;
     let clean = |seconds: &f64| if seconds.is_finite() { seconds.max(0.0) } else { 0.0 };
@@ -208,7 +209,7 @@ pub(crate) fn shares(seconds: &BTreeMap<Category, f64>) -> Vec<(Category, f64)> 
         };
         share * f64::from(WHOLE)
     };
-    // The largest remainders get what is left over by rounding down.
+    // The largest remainders get the difference that rounding down leaves.
     let mut parts: Vec<(Category, u32, f64)> = Category::ALL
         .iter()
         .map(|category| {
@@ -271,7 +272,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever was sampled.
+        /// Shares are 100 in sum for any samples.
         #[test]
         fn shares_are_100_in_sum(
             seconds in proptest::collection::btree_map(

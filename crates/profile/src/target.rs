@@ -1,28 +1,28 @@
-//! The processes that a profile is about.
+//! The processes of a profile.
 //!
-//! Threads and processes come and go while samples are taken, so whether a process belongs is
-//! decided when it is first sampled, by its ancestors, its control group or its user.
+//! Threads and processes start and end while samples are taken. So a process is assigned to the
+//! target, by its ancestors, its control group or its user, when it is first sampled.
 
 use crate::classify::Owner;
 use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-/// More processes than this are not remembered; they count as others.
+/// Maximum number of remembered processes; later ones count as others.
 const MAX_PROCESSES: usize = 65_536;
 const MAX_ANCESTORS: usize = 64;
 
-/// The processes that a profile is about.
+/// The processes to profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Target {
-    /// All of the machine.
+    /// The whole machine.
     Machine,
     /// A process and its descendants.
     Process(u32),
-    /// The processes of a unit of systemd, with or without `.service`.
+    /// The processes of a systemd unit, with or without `.service`.
     Unit(String),
-    /// The processes of a user, by number.
+    /// The processes of a user, by user id.
     User(u32),
 }
 
@@ -45,7 +45,7 @@ impl Processes {
         Self { target, known: HashMap::new() }
     }
 
-    /// The process of this number, looked up at the first time.
+    /// The process with this id, which is looked up once.
     pub(crate) fn get(&mut self, process: u32) -> Process {
         if let Some(known) = self.known.get(&process) {
             return known.clone();
@@ -64,7 +64,7 @@ impl Processes {
         found
     }
 
-    /// Decides whether a process belongs to the target.
+    /// Returns true if a process belongs to the target.
     fn contains(&self, process: u32) -> bool {
         match &self.target {
             Target::Machine => true,
@@ -87,7 +87,7 @@ impl Processes {
         profiled.map(|(process, _)| *process).filter(|_| self.target != Target::Machine)
     }
 
-    /// All processes of the target that run now, without this one; empty for the whole machine.
+    /// All running processes of the target, without this one; empty for the whole machine.
     pub(crate) fn running(&self) -> Vec<u32> {
         if self.target == Target::Machine {
             return Vec::new();
@@ -96,8 +96,8 @@ impl Processes {
         numbers("/proc").filter(|it| *it != own && self.contains(*it)).collect()
     }
 
-    /// CPU time of the processes that run now and of their children that have ended, in ticks; none
-    /// if none run.
+    /// CPU time of the running processes and of their children that have ended, in ticks; none if
+    /// no process runs.
     pub(crate) fn cpu_ticks(&self) -> Option<u64> {
         let ticks = |it: Stat| it.user_ticks + it.kernel_ticks + it.children_ticks;
         let all = self.running().into_iter().filter_map(stat).map(ticks);
@@ -116,7 +116,8 @@ pub(crate) fn threads(process: u32) -> impl Iterator<Item = u32> + use<> {
     numbers(&format!("/proc/{process}/task"))
 }
 
-/// Decides whether one of the control groups, in the lines of `/proc/PID/cgroup`, is a unit's.
+/// Returns true if one of the control groups, in the lines of `/proc/PID/cgroup`, belongs to a
+/// unit.
 fn is_in_unit(groups: &str, unit: &str) -> bool {
     let is_unit = |part: &str| part == unit || part.strip_suffix(".service") == Some(unit);
     groups.lines().any(|line| line.split(['/', ':']).any(is_unit))
@@ -141,7 +142,7 @@ pub(crate) fn stat(process: u32) -> Option<Stat> {
 }
 
 fn parse_stat(text: &str) -> Option<Stat> {
-    // The name is in brackets and may itself contain some.
+    // The name is in brackets and may itself contain brackets.
     let (start, rest) = text.rsplit_once(')')?;
     let name = start.split_once('(')?.1;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();

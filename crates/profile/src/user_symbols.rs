@@ -1,12 +1,12 @@
-//! Which program or library an address of a process lies in, and which function of it.
+//! Programs, libraries and functions at addresses of processes.
 //!
-//! While samples are taken, `/proc/PID/maps` gives the module and the offset in its file; the file
-//! is opened at once, so that it can be read later though the process or the name may be gone.
-//! Names are looked up after the end of the profile, only for the offsets that were sampled: in the
-//! symbol tables of the module, or of its separate debug file, which is found by the build-id.
+//! During the profile, `/proc/PID/maps` gives the module of an address and the offset in its file.
+//! The file is opened immediately, so that it can be read later even if the process or the name is
+//! gone. Names are looked up at the end of the profile, only for the sampled offsets: in the symbol
+//! tables of the module, or of its separate debug file, which is found by the build-id.
 //!
-//! All of this comes from other users' processes: a file is used only if it is the regular file of
-//! that device and inode, and what is read of it is bounded.
+//! This data comes from processes of other users: a file is used only if it is the regular file
+//! with the device and inode of the mapping, and the number of bytes read from it is bounded.
 
 use object::read::elf::ElfFile;
 use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, ReadRef, SymbolKind};
@@ -20,11 +20,11 @@ use std::path::{Path, PathBuf};
 const MAX_MAPS_BYTES: u64 = 8 << 20;
 const MAX_MODULES: usize = 1024;
 const MAX_PROCESSES: usize = 4096;
-/// The largest file that is opened, and the most that is read of all parts of it.
+/// Maximum size of a file that is opened, and maximum bytes that are read from it.
 const MAX_ELF_BYTES: u64 = 1 << 30;
 const MAX_READ_BYTES: u64 = 512 << 20;
 
-/// A place in the file of a module.
+/// A position in the file of a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Location {
     pub(crate) module: u32,
@@ -51,15 +51,15 @@ struct Mapping {
     path: String,
 }
 
-/// The mappings of a process, in the order of their addresses, with their modules.
+/// The mappings of a process, in ascending order of addresses, with their modules.
 #[derive(Debug, Default)]
 struct AddressSpace {
     mappings: Vec<(Mapping, u32)>,
-    /// The round in which they were read.
+    /// The round in which the mappings were read.
     read_in: u64,
 }
 
-/// The address spaces of all processes that were sampled, and their modules.
+/// The address spaces of all sampled processes, and their modules.
 #[derive(Debug, Default)]
 pub(crate) struct UserSymbols {
     spaces: HashMap<u32, AddressSpace>,
@@ -68,12 +68,12 @@ pub(crate) struct UserSymbols {
 }
 
 impl UserSymbols {
-    /// Begins a round of samples: maps without an address are read once more in each round.
+    /// Begins a round of samples: mappings that lack an address are read at most once per round.
     pub(crate) fn begin_round(&mut self) {
         self.round += 1;
     }
 
-    /// Finds the module of an address in a process that still runs.
+    /// Finds the module of an address in a running process.
     pub(crate) fn locate(&mut self, process: u32, address: u64) -> Option<Location> {
         if let Some(found) = self.spaces.get(&process).and_then(|space| space.find(address)) {
             return Some(found);
@@ -86,7 +86,7 @@ impl UserSymbols {
         }
         let space = self.read(process);
         let found = space.find(address);
-        // A process that is ending has no maps any more.
+        // An exiting process has no mappings any more.
         if !space.mappings.is_empty() || !self.spaces.contains_key(&process) {
             self.spaces.insert(process, space);
         }
@@ -96,7 +96,7 @@ impl UserSymbols {
     fn read(&mut self, process: u32) -> AddressSpace {
         let mut text = Vec::new();
         let file = File::open(format!("/proc/{process}/maps"));
-        // Read as far as it goes: a process may end meanwhile.
+        // A process may end while its mappings are read; the part that was read is used.
         let _ = file.and_then(|file| file.take(MAX_MAPS_BYTES).read_to_end(&mut text));
         let mappings = mappings(&String::from_utf8_lossy(&text))
             .into_iter()
@@ -140,7 +140,7 @@ impl AddressSpace {
     }
 }
 
-/// The executable mappings in the text of `/proc/PID/maps`; lines of another form are skipped.
+/// The executable mappings in the text of `/proc/PID/maps`; malformed lines are skipped.
 fn mappings(text: &str) -> Vec<Mapping> {
     let mut found: Vec<Mapping> = text.lines().filter_map(mapping).collect();
     found.sort_by_key(|mapping| mapping.start);
@@ -160,18 +160,18 @@ fn mapping(line: &str) -> Option<Mapping> {
     access.contains('x').then_some(Mapping { start, end, offset, device, inode, path })
 }
 
-/// Opens the file of a mapping, if it is a regular file and still the same.
+/// Opens the file of a mapping, if it is a regular file and unchanged.
 fn open(process: u32, mapping: &Mapping) -> Option<File> {
     let Mapping { start, end, path, inode, .. } = mapping;
     if !path.starts_with('/') {
         return None;
     }
-    // The first also leads to files that were deleted, but needs root.
+    // The first path also leads to deleted files, but needs root.
     let names = [
         format!("/proc/{process}/map_files/{start:x}-{end:x}"),
         format!("/proc/{process}/root{path}"),
     ];
-    // Not blocked by a FIFO of that name.
+    // `NONBLOCK`, so that a FIFO of this name does not block.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     names.iter().find_map(|name| {
         let file = File::from(rustix::fs::open(name, flags, Mode::empty()).ok()?);
@@ -184,9 +184,9 @@ fn open(process: u32, mapping: &Mapping) -> Option<File> {
 /// Names from the symbol tables of a module.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ModuleSymbols {
-    /// In hexadecimal digits.
+    /// The build-id in hexadecimal digits.
     pub(crate) build_id: Option<String>,
-    /// The functions at the offsets that were asked for, demangled if they are of Rust.
+    /// The functions at the requested offsets; names of Rust are demangled.
     pub(crate) names: HashMap<u64, String>,
 }
 
@@ -208,7 +208,7 @@ impl Module {
     }
 }
 
-/// The separate debug file for a build-id, where distributions put it.
+/// The separate debug file for a build-id, at the path that distributions use.
 fn debug_file(build_id: &str) -> Option<PathBuf> {
     let (first, rest) = build_id.split_at_checked(2)?;
     Some(Path::new("/usr/lib/debug/.build-id").join(first).join(format!("{rest}.debug")))
@@ -223,7 +223,7 @@ struct Segment {
 }
 
 /// The functions at `offsets` of the module's file, and its segments. `file` is that file itself,
-/// or a debug file: offsets within it are of no use, so it needs the module's `segments`.
+/// or a debug file: its own offsets differ, so it needs the `segments` of the module.
 fn symbols(
     file: impl Read + Seek,
     offsets: &BTreeSet<u64>,
@@ -265,7 +265,7 @@ where
         let end = symbol.address().saturating_add(symbol.size());
         for address in addresses.range(symbol.address()..end) {
             let Some(offset) = wanted.get(address) else { continue };
-            // Of nested symbols the one with the fewest bytes.
+            // Of nested symbols, the smallest one.
             if names.get(offset).is_none_or(|(size, _)| symbol.size() < *size)
                 && let Ok(name) = symbol.name()
             {
@@ -289,7 +289,7 @@ where
     elf.segments().map(segment).collect()
 }
 
-/// A name without hash; names of C and C++ stay as they are.
+/// A name without its hash; names of C and C++ stay unchanged.
 fn demangled(name: &str) -> String {
     const MAX_LETTERS: usize = 200;
     let name = format!("{:#}", rustc_demangle::demangle(name));
@@ -297,7 +297,8 @@ fn demangled(name: &str) -> String {
     name.chars().filter(plain).take(MAX_LETTERS).collect()
 }
 
-/// A file of which only so much can be read, so that tables that overlap cannot fill the memory.
+/// A file with a maximum number of bytes to read, so that overlapping tables cannot fill the
+/// memory.
 #[derive(Debug)]
 struct Bounded<F> {
     file: F,
@@ -390,7 +391,7 @@ mod tests {
             let _ = space.find(u64::MAX);
         }
 
-        /// A program with some bytes of its headers and of its last tables changed.
+        /// Parses a program with changed bytes in its headers and in its last tables.
         #[test]
         fn damaged_elf_files_are_no_harm(
             changes in proptest::collection::vec((0_usize..4096, any::<u8>()), 1..40),

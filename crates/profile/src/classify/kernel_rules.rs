@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 const TABLE: &str = include_str!("kernel_rules.txt");
 
-/// The table, for look-ups.
+/// The table, indexed for look-ups.
 #[derive(Debug, Default)]
 pub(super) struct KernelRules {
     by_beginning: HashMap<&'static str, KernelRule>,
@@ -35,10 +35,10 @@ impl KernelRules {
         rules
     }
 
-    /// The rule of a function, whose name may have ` [module]` behind it; none if it has no entry.
+    /// The rule of a function, whose name may end with ` [module]`; none if the table has no entry.
     pub(super) fn of(&self, name: &str) -> Option<KernelRule> {
         let (name, module) = name.split_once(' ').unwrap_or((name, ""));
-        // Compilers append `.isra.0` and the like to names of parts of functions.
+        // Compilers append `.isra.0` and similar suffixes to the names of split functions.
         let plain = name.split('.').next().unwrap_or(name);
         if let Some(rule) = self.by_beginning.get(format!("{plain}$").as_str()) {
             return Some(*rule);

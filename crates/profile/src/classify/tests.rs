@@ -1,8 +1,8 @@
-//! Rules, on recorded stacks and on single ones.
+//! Rules on recorded stacks and on single stacks.
 //!
 //! `stacks/*.folded` were recorded with `perf record -a -g -e cpu-clock` on Linux 6.18 while each
-//! server sent and received a file over loopback, and hold the most frequent stacks of its process
-//! and of the kernel's threads, in the form of [`crate::tally`].
+//! server sent and received a file over loopback, and contain the most frequent stacks of its
+//! process and of the kernel's threads, in the form of [`crate::tally`].
 
 use super::*;
 use proptest::prelude::*;

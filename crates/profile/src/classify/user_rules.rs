@@ -1,4 +1,4 @@
-//! The tables of libraries and of functions outside the kernel.
+//! Tables of libraries and of functions outside the kernel.
 
 use crate::category::Category::{self, Application, Checksums, Libc, Tls, Unknown};
 
@@ -27,7 +27,7 @@ const LIBRARIES: &[(Category, &[&str])] = &[
     (Unknown, &["[anonymous]", "//anon", "[heap]", "[stack]"]),
 ];
 
-/// Functions, by what their names contain. Checksums come first: SHA is part of TLS libraries.
+/// Functions by a part of their names. Checksums come first: SHA is part of TLS libraries.
 const FUNCTIONS: &[(Category, &[&str])] = &[
     (
         Checksums,
@@ -85,8 +85,8 @@ pub(super) fn category(module: &str, function: Option<&str>) -> Category {
     by_function.or(by_module).unwrap_or(Application)
 }
 
-/// The part of a program that a function belongs to: the crate of a function in Rust, if the name
-/// shows it; else the file.
+/// The part of a program that a function belongs to: the crate of a Rust function, if its name
+/// shows it; otherwise the file.
 pub(super) fn part<'a>(module: &'a str, function: Option<&'a str>) -> &'a str {
     let Some((path, _)) = function.and_then(|name| name.split_once("::")) else { return module };
     // `<hyper::Body as core::Trait>::poll` belongs to the type, not to the trait.
@@ -96,6 +96,6 @@ pub(super) fn part<'a>(module: &'a str, function: Option<&'a str>) -> &'a str {
         name.starts_with(|it: char| it.is_ascii_lowercase())
             && name.chars().all(|it| it.is_ascii_alphanumeric() || it == '_')
     };
-    // Functions of C++ have names with `::` only once they are demangled, which they are not.
+    // Functions of C++ contain `::` only in demangled names, and these names are not demangled.
     if is_crate(name) { name } else { module }
 }

@@ -1,11 +1,11 @@
-//! The page of a profile, in HTML.
+//! The report of a profile as an HTML page.
 
 use super::Profile;
 use crate::category::Category;
 use hither_chart::html;
 use std::fmt::Write;
 
-/// The page with bars.
+/// The page with a bar for each category.
 pub(super) fn page(profile: &Profile) -> String {
     let mut table = "<table>\n".to_owned();
     for category in Category::ALL {

@@ -1,11 +1,11 @@
-//! The page for people.
+//! The report of a profile as text.
 
 use super::Profile;
 use crate::category::Category;
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 
-/// The parts and connections that the page lists.
+/// Maximum number of parts and of connections in the report.
 const MAX_LISTED: usize = 10;
 
 pub(super) fn page(profile: &Profile) -> String {

@@ -1,9 +1,9 @@
-//! The cases that are measured: series of one direction, pattern and engine, along which the block
-//! size or the number of requests in flight grows.
+//! The measured cases: series of one direction, pattern and engine, in which the block size or the
+//! number of requests in flight increases.
 //!
-//! Many requests are in flight in two ways: from one thread through `io_uring`, or from a thread
-//! for each. Direct requests (`O_DIRECT`) pass the page cache by and show what the storage can do;
-//! buffered ones are how most programs read and write, hither among them.
+//! Several requests are in flight either from one thread through `io_uring`, or from one thread
+//! each. Direct requests (`O_DIRECT`) bypass the page cache and show the rate of the storage; most
+//! programs, hither among them, use buffered requests.
 
 use serde::Serialize;
 
@@ -28,17 +28,17 @@ pub enum Series {
     BufferedThreads,
     /// Pages at random offsets through the page cache, by threads.
     BufferedRandom,
-    /// The device below the file system, where the file lies.
+    /// The device below the file system, in the ranges of the file.
     Device,
 }
 
-/// The way in which several requests are in flight.
+/// The engine that keeps several requests in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Engine {
-    /// A thread for each, with `pread` or `pwrite`.
+    /// A thread for each request, with `pread` or `pwrite`.
     Threads,
-    /// One thread, and a ring of that many entries.
+    /// One thread, and a ring with an entry for each request.
     IoUring,
 }
 
@@ -56,7 +56,7 @@ pub enum Direction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pattern {
-    /// One block after the other.
+    /// Ascending offsets, one block after the other.
     Sequential,
     /// Each block once, in a random order.
     Random,
@@ -66,11 +66,11 @@ pub enum Pattern {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Case {
-    /// The series that it is of.
+    /// The series that it belongs to.
     pub series: Series,
-    /// The way in which its requests are in flight.
+    /// The engine of its requests.
     pub engine: Engine,
-    /// Past the page cache.
+    /// True if requests bypass the page cache.
     pub direct: bool,
     /// The direction.
     pub direction: Direction,
@@ -78,7 +78,7 @@ pub struct Case {
     pub pattern: Pattern,
     /// Bytes of a request.
     pub block_bytes: u64,
-    /// Requests in flight: the depth of the ring, or threads.
+    /// Requests in flight: the depth of the ring, or the number of threads.
     pub in_flight: usize,
 }
 
@@ -87,7 +87,7 @@ pub struct Case {
 pub(super) struct Abilities {
     pub(super) direct: bool,
     pub(super) io_uring: bool,
-    /// There is a file to write to, not only a device to read.
+    /// A file can be written, not only a device read.
     pub(super) file: bool,
     /// The device below the file can be read.
     pub(super) device: bool,
@@ -129,7 +129,7 @@ impl Series {
         }
     }
 
-    /// Decides whether the series shows anything that others do not.
+    /// Returns true if the series can be measured and adds information.
     fn is_of_use(self, can: Abilities) -> bool {
         match self {
             Self::BlockSize | Self::QueueDepth | Self::LargeQueueDepth => true,
@@ -141,7 +141,7 @@ impl Series {
 }
 
 impl Case {
-    /// The number that grows along the series.
+    /// The number that increases along the series.
     pub(super) fn at(&self) -> u64 {
         match self.series {
             Series::BlockSize => self.block_bytes,
@@ -149,13 +149,13 @@ impl Case {
         }
     }
 
-    /// Decides whether this is the same as `other`, on the device instead of the file.
+    /// Returns true if this case is `other` on the device instead of the file.
     pub(super) fn is_below(&self, other: &Self) -> bool {
         Self { series: other.series, ..*self } == *other
     }
 }
 
-/// The cases to be measured, in this order.
+/// The cases to measure, in this order.
 pub(super) fn plan(can: Abilities) -> Vec<Case> {
     let mut cases = Vec::new();
     for series in Series::ALL.into_iter().filter(|it| it.is_of_use(can)) {

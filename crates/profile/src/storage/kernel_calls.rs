@@ -1,5 +1,5 @@
-//! Two questions to the kernel about a file, for which no crate in use has a function: which part
-//! of it is in the page cache, and where on the device it lies.
+//! Two kernel calls that no dependency has: the part of a file that is in the page cache, and the
+//! ranges of a file on its device.
 
 use super::workload::ALIGNMENT;
 use crate::perf_events::page_size;
@@ -8,12 +8,12 @@ use std::io::{Error, Result};
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 
-/// The largest number of extents that are asked for.
+/// Maximum number of extents that are requested.
 const MAX_EXTENTS: u32 = 64;
 /// `_IOWR('f', 11, struct fiemap)`.
 const FIEMAP: libc::Ioctl = 0xc020_660b_u32 as libc::Ioctl;
-/// Extents whose bytes are not where the kernel says, or not as they are in the file: unknown,
-/// delayed, encoded, encrypted, unaligned, inline, in a tail, unwritten.
+/// Flags of extents whose bytes are not at the stated place, or not in the form in which the file
+/// has them: unknown, delayed, encoded, encrypted, unaligned, inline, in a tail, unwritten.
 const NOT_PLAIN: u32 = 0x2 | 0x4 | 0x8 | 0x80 | 0x100 | 0x200 | 0x400 | 0x800;
 
 /// `struct fiemap_extent`, of include/uapi/linux/fiemap.h.
@@ -52,8 +52,8 @@ pub(super) fn extents(file: &File) -> Result<Vec<Range<u64>>> {
         reserved: 0,
         extents: [Extent::default(); MAX_EXTENTS as usize],
     };
-    // SAFETY: the kernel writes at most `count` extents, for which the structure has room, and it
-    // outlives the call.
+    // SAFETY: the kernel writes at most `count` extents, for which the structure has room, and the
+    // structure outlives the call.
     #[expect(unsafe_code, reason = "rustix has no function for this request")]
     let result = unsafe { libc::ioctl(file.as_raw_fd(), FIEMAP, &raw mut map) };
     if result < 0 {
@@ -68,12 +68,12 @@ pub(super) fn extents(file: &File) -> Result<Vec<Range<u64>>> {
 ///
 /// # Errors
 ///
-/// Those of mmap(2) and mincore(2): some layers cannot map files.
+/// The errors of mmap(2) and mincore(2): some layers cannot map files.
 pub(super) fn cached_share(file: &File, bytes: u64) -> Result<f64> {
     let length = usize::try_from(bytes).map_err(Error::other)?;
     let mut pages = vec![0_u8; length.div_ceil(ALIGNMENT)];
-    // SAFETY: nobody reads the mapping, which only this function knows. `pages` has a byte for each
-    // page of it: no page of Linux is smaller than 4096 bytes.
+    // SAFETY: only this function knows the mapping, and it does not read it. `pages` has a byte for
+    // each page of it: no page on Linux is smaller than 4096 bytes.
     #[expect(unsafe_code, reason = "not in the features of rustix that are in use")]
     let failed = unsafe {
         let start = libc::mmap(

@@ -1,8 +1,8 @@
-//! The knee of a curve: where more adds nothing.
+//! The knee of a curve: the point from which larger numbers do not increase the rate.
 
 use serde::Serialize;
 
-/// Rates within this share of the best one are as good as it: two measurements of the same storage
+/// Minimum share of the best rate that counts as equal to it: two measurements of the same storage
 /// differ by several percent.
 const AS_GOOD: f64 = 0.9;
 
@@ -12,9 +12,9 @@ const AS_GOOD: f64 = 0.9;
 pub struct Knee {
     /// The smallest number whose rate is at least 90 % of the best rate.
     pub at: u64,
-    /// The rate there.
+    /// The rate at the knee.
     pub bytes_per_second: f64,
-    /// False if it is the largest number that was measured, so that more may add still.
+    /// False if the knee is the largest measured number, so that larger ones may be faster.
     pub is_reached: bool,
 }
 
@@ -42,7 +42,7 @@ mod tests {
     fn the_knee_is_where_more_adds_nothing() {
         assert_eq!(at(&[100.0, 200.0, 390.0, 410.0, 400.0]), Some((4, true)));
         assert_eq!(at(&[500.0, 498.0, 505.0]), Some((1, true)));
-        // Beyond the best rate it may become worse.
+        // Above the number of the best rate the rate may fall.
         assert_eq!(at(&[100.0, 300.0, 150.0]), Some((2, true)));
     }
 

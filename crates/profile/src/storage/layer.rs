@@ -1,5 +1,5 @@
 //! The layer on which a directory lies, from `/proc/self/mountinfo` (proc_pid_mountinfo(5)), and
-//! the device below it, if there is one.
+//! the device below it, if any.
 
 use serde::Serialize;
 use std::fs;
@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Layer {
-    /// The type of the file system, as in `ext4` or `fuse.sshfs`.
+    /// The type of the file system, for example `ext4` or `fuse.sshfs`.
     pub file_system: String,
     /// `disk`, `memory`, `network`, `fuse`, `overlay`, `device` or `other`.
     pub kind: &'static str,
-    /// The device, server or directory that is mounted, as the kernel shows it.
+    /// The mounted device, server or directory, as the kernel shows it.
     pub source: String,
-    /// The directory where it is mounted.
+    /// The directory of the mount.
     pub mount_point: PathBuf,
     /// The block device below; none for other layers.
     pub device: Option<PathBuf>,
@@ -73,7 +73,7 @@ struct Mount {
     mount_point: PathBuf,
 }
 
-/// The mount that covers `path`: of those with the longest mount point, the last.
+/// The mount that covers `path`: the last of those with the longest mount point.
 fn mount_of(mounts: &str, path: &Path) -> Option<Mount> {
     let covering = mounts.lines().filter_map(parse).filter(|it| path.starts_with(&it.mount_point));
     covering.max_by_key(|it| it.mount_point.components().count())

@@ -1,4 +1,4 @@
-//! The result: what programs read, and the page for people.
+//! The result, as data and as text.
 
 use super::case::{Case, Direction, Engine, Pattern, Series};
 use super::knee::{Knee, knee};
@@ -15,20 +15,20 @@ pub struct Measurement {
     /// The case.
     #[serde(flatten)]
     pub case: Case,
-    /// Requests that were done.
+    /// Number of completed requests.
     pub operations: u64,
-    /// Their bytes.
+    /// Bytes of the requests.
     pub bytes: u64,
-    /// The time, for writes with that of fdatasync(2).
+    /// The time; for writes it includes fdatasync(2).
     pub seconds: f64,
     /// `bytes / seconds`.
     pub bytes_per_second: f64,
     /// `operations / seconds`.
     pub operations_per_second: f64,
-    /// The share of the file that was in the page cache before a buffered read; none for others,
-    /// and where the layer does not say.
+    /// The share of the file that was in the page cache before a buffered read; none for other
+    /// cases, and if the layer does not report it.
     pub cached_percent: Option<f64>,
-    /// The rate in percent of that of the device below; none where that was not measured.
+    /// The rate in percent of that of the device below; none if that was not measured.
     pub percent_of_device: Option<f64>,
 }
 
@@ -50,7 +50,7 @@ impl Measurement {
     }
 }
 
-/// Where more adds nothing.
+/// The knee of a series in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct KneeOfSeries {
@@ -58,13 +58,13 @@ pub struct KneeOfSeries {
     pub series: Series,
     /// The direction.
     pub direction: Direction,
-    /// By block size, or number in flight.
+    /// The knee by block size, or by requests in flight.
     #[serde(flatten)]
     pub knee: Knee,
 }
 
-/// The way in which copies write to the storage, through the page cache, and what was measured for
-/// that.
+/// The writes of copies to the storage, through the page cache, and the measured rates of such
+/// writes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct CopyWrites {
@@ -72,9 +72,9 @@ pub struct CopyWrites {
     pub block_bytes: u64,
     /// Writes at a time.
     pub in_flight: usize,
-    /// The rate of sequential writes like these; none if it was not measured.
+    /// The rate of sequential writes of this kind; none if it was not measured.
     pub bytes_per_second: Option<f64>,
-    /// The same in percent of the best sequential rate of any writes.
+    /// This rate in percent of the best rate of all sequential writes.
     pub percent_of_best: Option<f64>,
 }
 
@@ -86,7 +86,7 @@ pub struct StorageProfile {
     pub path: String,
     /// The layer on which it lies.
     pub layer: Layer,
-    /// The time that everything took.
+    /// The duration of the profile.
     pub seconds: f64,
     /// The size of the file, or of the device.
     pub file_bytes: u64,
@@ -100,14 +100,14 @@ pub struct StorageProfile {
     pub knees: Vec<KneeOfSeries>,
     /// Rates of operations on small files.
     pub small_files: Vec<SmallFiles>,
-    /// The way in which copies of hither write.
+    /// The writes of hither's copies.
     pub copies: CopyWrites,
-    /// Cases that could not be measured, and advice about the others.
+    /// Cases that could not be measured, and advice on the measured ones.
     pub notes: Vec<String>,
 }
 
 impl StorageProfile {
-    /// Adds what follows from the cases.
+    /// Adds the results that follow from the cases.
     pub(super) fn conclude(&mut self) {
         for series in Series::ALL.into_iter().filter(|it| *it != Series::Device) {
             for direction in [Direction::Read, Direction::Write] {
@@ -143,7 +143,7 @@ impl StorageProfile {
         self.cases.iter().filter(is_of)
     }
 
-    /// The page for people.
+    /// The report as text.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut page = String::new();
@@ -270,7 +270,7 @@ fn title(case: &Case) -> String {
     }
 }
 
-/// A number of bytes in the largest unit of which it is a multiple, or nearly.
+/// A number of bytes in the largest unit that divides it, or nearly.
 fn size(bytes: u64) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),

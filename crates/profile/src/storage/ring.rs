@@ -1,7 +1,7 @@
 //! Requests through `io_uring`: one thread, many requests in flight.
 //!
-//! The kernel reads and writes the blocks until it has said that a request is done, so none is
-//! freed before; if the ring itself fails, they are leaked.
+//! The kernel accesses the blocks until it reports that a request is done, so no block is freed
+//! before; if the ring itself fails, the blocks are leaked.
 
 use super::case::Direction;
 use super::workload::{Block, Done, Turns, Workload};
@@ -9,13 +9,13 @@ use io_uring::{IoUring, opcode, types};
 use std::io::{Error, ErrorKind, Result};
 use std::os::fd::AsRawFd;
 
-/// Tries whether the kernel lets this process have a ring.
+/// Tests if the kernel allows this process to create a ring.
 pub(super) fn try_ring() -> Result<()> {
     ring(2).map(drop)
 }
 
-/// A ring whose completions wait until this thread asks for them (Linux 6.1): else the kernel
-/// interrupts it for each. Older kernels get a plain one.
+/// A ring whose completions wait until this thread requests them (Linux 6.1), so that they do not
+/// interrupt the thread. Older kernels get a plain ring.
 fn ring(entries: u32) -> Result<IoUring> {
     let deferred = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(entries);
     deferred.or_else(|_| IoUring::new(entries))

@@ -1,13 +1,13 @@
-//! The directory to which a profile writes, within the one that is measured.
+//! The scratch directory of a profile, in the measured directory.
 //!
-//! It is removed at the end. A profile that is killed leaves it, and the next one removes it: each
-//! holds a lock on a file in its directory for as long as it runs, so a directory whose lock is
-//! free belongs to nobody. Between the creation of the directory and that of the lock somebody else
-//! may take it for such a one and rename it; its owner notices that the lock has gone, and makes
+//! It is removed at the end. A killed profile leaves it behind, and the next profile removes it.
+//! Each profile holds a lock on a file in its directory while it runs, so a directory with a free
+//! lock has no owner. Between the creation of the directory and of the lock, another profile may
+//! consider it abandoned and rename it; its owner then finds that the lock has gone, and creates
 //! another.
 //!
 //! The lock is closed before the directory is removed: over NFS and FUSE an open file that is
-//! removed stays under another name, and with it the directory.
+//! removed stays under another name, and the directory with it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{Error, ErrorKind, Result};
@@ -18,7 +18,7 @@ const PREFIX: &str = ".hither-profile-";
 const LOCK: &str = "lock";
 const ATTEMPTS: u32 = 10;
 
-/// A directory that is removed when this is dropped.
+/// A directory that is removed on drop.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     path: PathBuf,
@@ -26,7 +26,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Makes a directory below `parent`.
+    /// Creates a directory in `parent`.
     pub(crate) fn create(parent: &Path) -> Result<Self> {
         let process = std::process::id();
         for attempt in 0..ATTEMPTS {
@@ -50,12 +50,12 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         drop(self.lock.take());
-        // If it cannot be removed now, the next profile tries again.
+        // If it cannot be removed now, the next profile will try again.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
-/// Locks a directory; none if somebody else has it, or has removed it.
+/// Locks a directory; none if another process has locked or removed it.
 fn lock(directory: &Path) -> Result<Option<File>> {
     let path = directory.join(LOCK);
     let file = match OpenOptions::new().write(true).create(true).truncate(false).open(&path) {
@@ -71,17 +71,17 @@ fn lock(directory: &Path) -> Result<Option<File>> {
     Ok(fs::metadata(&path).is_ok_and(|there| there.ino() == ours).then_some(file))
 }
 
-/// Removes the directories below `parent` that killed profiles of this user have left; returns how
-/// many.
+/// Removes the directories in `parent` that killed profiles of this user have left; returns their
+/// number.
 ///
 /// # Errors
 ///
-/// The directory cannot be read, or what was left cannot be removed.
+/// The directory cannot be read, or a left directory cannot be removed.
 pub(crate) fn remove_left_over(parent: &Path) -> Result<usize> {
     let mut removed = 0;
     for entry in fs::read_dir(parent)? {
         let entry = entry?;
-        // Others may have put something under this name into a directory that all can write to.
+        // In a directory that all users can write to, another user may have created this name.
         let is_own =
             |it: fs::Metadata| it.is_dir() && it.uid() == rustix::process::geteuid().as_raw();
         if entry.file_name().to_string_lossy().starts_with(PREFIX)

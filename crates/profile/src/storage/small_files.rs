@@ -1,9 +1,9 @@
-//! The rates at which small files are created, looked at, opened and removed.
+//! The rates of creating, examining, opening and removing small files.
 //!
 //! Created files are on the storage at the end of the measured time: one `syncfs` for all of them,
-//! as `hither cp` does it for many small files. Looking and opening come right after, so they show
-//! what the kernel does with names that it knows, and where a server is asked each time, its
-//! latency.
+//! as `hither cp` does for many small files. The other operations follow directly. So they show the
+//! rate of the kernel for names in its caches and, if each operation is a request to a server, the
+//! latency of the server.
 
 use super::workload::{Block, Done, Turns, in_threads};
 use crate::profile::monotonic;
@@ -14,32 +14,32 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Bytes of a file.
+/// Bytes per file.
 const FILE_BYTES: u64 = 4 << 10;
-/// The most files: enough for a rate, and not too many to remove.
+/// Maximum number of files: enough for a rate, and quick to remove.
 const MAX_FILES: u64 = 10_000;
-/// The longest time that the removal of the files may take; what is left goes with the directory.
+/// Maximum time for the removal of the files; the remaining ones are removed with the directory.
 const MAX_REMOVAL: Duration = Duration::from_secs(60);
 
 /// Rates of operations on files of 4 KiB in one directory.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct SmallFiles {
-    /// Threads that work at the same time.
+    /// Number of threads.
     pub threads: usize,
-    /// Files that were created.
+    /// Number of created files.
     pub files: u64,
-    /// Files created and written in a second, until all are on the storage.
+    /// Files created and written per second, including the time until all are on the storage.
     pub create_per_second: f64,
-    /// Calls of stat(2) in a second.
+    /// Calls of stat(2) per second.
     pub stat_per_second: f64,
-    /// Files opened and read in a second.
+    /// Files opened and read per second.
     pub open_per_second: f64,
-    /// Files removed in a second.
+    /// Files removed per second.
     pub remove_per_second: f64,
 }
 
-/// Measures with files in `directory`, each kind of operation for at most `time`.
+/// Measures with files in `directory`, each operation for at most `time`.
 pub(super) fn measure(
     directory: &Path,
     threads: usize,

@@ -1,4 +1,4 @@
-//! The file on which cases are measured, in a directory that is removed with it; or a device.
+//! The file on which cases are measured, in its scratch directory; or a device.
 
 use super::case::{Case, Direction, Engine, Pattern, Series};
 use super::kernel_calls::{cached_share, extents};
@@ -16,33 +16,32 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The largest file without a wish, in bytes.
+/// Maximum default size of the file, in bytes.
 const DEFAULT_MAX_BYTES: u64 = 4 << 30;
-/// The share of the free room and of the memory that a file without a wish takes is one of this
-/// many.
+/// The default size is the free space, or the memory, divided by this number.
 const DEFAULT_SHARE: u64 = 8;
-/// Room for small files, and for others that write meanwhile, in bytes.
+/// Space for small files, and for other writers, in bytes.
 pub(super) const RESERVED_BYTES: u64 = 64 << 20;
-/// Bytes of a write when the file is laid out.
+/// Bytes per write when the file is laid out.
 const LAYOUT_BLOCK_BYTES: u64 = 1 << 20;
 const LAYOUT_THREADS: usize = 2;
-/// Bytes after which the time is looked at.
+/// Bytes written between two checks of the time.
 const LAYOUT_STEP_BYTES: u64 = 16 << 20;
-/// Blocks of the first round of buffered writes.
+/// Number of blocks in the first round of buffered writes.
 const FIRST_ROUND: u64 = 16;
-/// The longest time of a round, whose end nobody knows before.
+/// Maximum time of a round, whose duration is not known beforehand.
 const MAX_ROUND: Duration = Duration::from_secs(3600);
 
 /// A file, or a device.
 #[derive(Debug)]
 pub(super) struct TestFile {
-    /// Through the page cache; none for a device.
+    /// The file through the page cache; none for a device.
     buffered: Option<File>,
-    /// Past the page cache; none if the layer refuses that.
+    /// The file without the page cache; none if the layer refuses that.
     pub(super) direct: Option<File>,
     spans: Spans,
     pub(super) bytes: u64,
-    /// The device below, and where on it the file lies.
+    /// The device below, and the ranges of the file on it.
     pub(super) below: Option<(File, Spans)>,
     scratch: Option<Scratch>,
 }
@@ -57,8 +56,8 @@ impl TestFile {
         Ok(Self { buffered: None, direct: Some(device), spans, bytes, below: None, scratch: None })
     }
 
-    /// Makes a scratch directory below `path`, and in it a file, which has fewer bytes than
-    /// `wanted` if they cannot be written in `time`.
+    /// Creates a scratch directory in `path`, and a file in it, with fewer bytes than `wanted` if
+    /// these cannot be written in `time`.
     pub(super) fn lay_out(
         path: &Path,
         wanted: Option<u64>,
@@ -108,12 +107,12 @@ impl TestFile {
         Ok(Self { buffered: Some(file), direct: direct.ok(), spans, bytes, below, scratch })
     }
 
-    /// The directory in which small files may be made; none for a device.
+    /// The directory for small files; none for a device.
     pub(super) fn directory(&self) -> Option<&Path> {
         self.scratch.as_ref().map(Scratch::path)
     }
 
-    /// Measures one case for some time.
+    /// Measures one case for at most about `time`.
     pub(super) fn run(&self, case: Case, time: Duration, stop: &AtomicBool) -> Result<Measurement> {
         let (file, spans) = match &self.below {
             Some((device, spans)) if case.series == Series::Device => (Some(device), spans),
@@ -133,18 +132,18 @@ impl TestFile {
         } else {
             (in_rounds(&work, time, blocks, stop)?, None)
         };
-        // Direct writes would have to look for these pages.
+        // Direct writes would have to look up these pages.
         fadvise(file, 0, None, Advice::DontNeed)?;
         Ok(Measurement::new(case, done, cached))
     }
 }
 
-/// Writes in rounds, each twice as large as the one before; returns the last.
+/// Writes in rounds, each twice as large as the previous one; returns the last.
 fn in_rounds(work: &Workload<'_>, time: Duration, most: u64, stop: &AtomicBool) -> Result<Done> {
     let began = monotonic();
     let mut blocks = FIRST_ROUND.min(most);
     loop {
-        // Pages that are there already would be written to faster.
+        // Writes to cached pages would be faster.
         fadvise(work.file, 0, None, Advice::DontNeed)?;
         let done = work.run(MAX_ROUND, blocks, stop)?;
         let next = Duration::from_secs_f64(2.0 * done.seconds);
@@ -155,8 +154,8 @@ fn in_rounds(work: &Workload<'_>, time: Duration, most: u64, stop: &AtomicBool) 
     }
 }
 
-/// Writes up to `wanted` bytes until the time is over; returns how many, one step at
-/// least.
+/// Writes up to `wanted` bytes until the time is over; returns the number of written bytes, at
+/// least one step.
 fn fill(
     file: &File,
     direct: Option<&File>,
@@ -168,7 +167,7 @@ fn fill(
         Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
             return Err(error);
         }
-        // Not every file system can.
+        // Some file systems do not support it.
         _ => {}
     }
     let mut written = 0;
@@ -195,7 +194,7 @@ fn fill(
     Ok(written)
 }
 
-/// The device below a file, and where on it the file lies; none where that cannot be read.
+/// The device below a file, and the ranges of the file on it; none if these cannot be read.
 fn below(file: &File, layer: &Layer, notes: &mut Vec<String>) -> Option<(File, Spans)> {
     let device = layer.device.as_ref().filter(|_| layer.kind == "disk")?;
     let spans = Spans(extents(file).ok()?);
@@ -213,13 +212,13 @@ fn open_direct(path: &Path, write: bool) -> Result<File> {
     OpenOptions::new().read(true).write(write).custom_flags(flags).open(path)
 }
 
-/// Tries whether a file takes direct requests: some layers refuse them only now.
+/// Tests if a file accepts direct requests: some layers refuse them only at the first write.
 fn tried(file: File) -> Result<File> {
     file.write_at(Block::new(ALIGNMENT as u64)?.bytes(), 0)?;
     Ok(file)
 }
 
-/// The bytes that the user may write; some layers do not say.
+/// The bytes that the user may write; some layers do not report them.
 fn free_bytes(path: &Path) -> Result<u64> {
     let room = statvfs(path)?;
     Ok(if room.f_blocks == 0 { u64::MAX } else { room.f_bavail.saturating_mul(room.f_frsize) })

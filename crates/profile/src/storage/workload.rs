@@ -1,8 +1,8 @@
-//! One case under way: blocks read or written until the time is over.
+//! One running case: blocks read or written until the time is over.
 //!
-//! All threads take their turn from one counter, which says which block is next, so that no block
-//! is taken twice before all were taken once. A random order is a permutation of the blocks: a page
-//! that was read is in the page cache, and must not be read again as if it were not.
+//! All threads take the number of the next block from one counter, so no block is used twice before
+//! all were used once. A random order is a permutation of the blocks: a block that was read is in
+//! the page cache, so reading it again would not measure the storage.
 
 use super::case::{Case, Direction, Engine, Pattern};
 use super::ring;
@@ -14,10 +14,10 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The alignment of buffers, in bytes: no device of today asks for more.
+/// The alignment of buffers, in bytes: no current device requires more.
 pub(super) const ALIGNMENT: usize = 4096;
 
-/// Where blocks lie in a file or on a device, in bytes.
+/// The ranges of blocks in a file or on a device, in bytes.
 #[derive(Debug, Clone)]
 pub(super) struct Spans(pub(super) Vec<Range<u64>>);
 
@@ -39,7 +39,7 @@ impl Spans {
     }
 }
 
-/// When to end, and whose turn it is.
+/// The end of a case, and its next operation.
 #[derive(Debug)]
 pub(super) struct Turns<'a> {
     next: AtomicU64,
@@ -49,7 +49,7 @@ pub(super) struct Turns<'a> {
 }
 
 impl<'a> Turns<'a> {
-    /// Turns from now on, for some time, at most `limit`.
+    /// Operations from now on, until `time` has passed, at most `limit`.
     pub(super) fn new(time: Duration, limit: u64, stop: &'a AtomicBool) -> Self {
         Self { next: AtomicU64::new(0), limit, until: monotonic() + time, stop }
     }
@@ -63,7 +63,7 @@ impl<'a> Turns<'a> {
     }
 }
 
-/// Operations that were done.
+/// Completed operations.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Done {
     pub(super) operations: u64,
@@ -71,7 +71,7 @@ pub(super) struct Done {
     pub(super) seconds: f64,
 }
 
-/// A case, and where it takes place.
+/// A case with its file.
 #[derive(Debug)]
 pub(super) struct Workload<'a> {
     pub(super) case: Case,
@@ -85,8 +85,8 @@ impl<'a> Workload<'a> {
         Self { case, file, spans, blocks: spans.blocks(case.block_bytes) }
     }
 
-    /// Reads or writes at most `limit` blocks for some time. What is written through the page cache
-    /// or a cache of the device is on the storage at the end of the measured time.
+    /// Reads or writes at most `limit` blocks until `time` has passed. At the end of the measured
+    /// time, bytes written through the page cache or a cache of the device are on the storage.
     pub(super) fn run(&self, time: Duration, limit: u64, stop: &AtomicBool) -> Result<Done> {
         let memory = (0..self.case.in_flight).map(|_| Block::new(self.case.block_bytes));
         let memory = memory.collect::<Result<Vec<_>>>()?;
@@ -127,7 +127,8 @@ impl<'a> Workload<'a> {
     }
 }
 
-/// Runs `work` in a thread for each of `memory`; returns what they did together, without the time.
+/// Runs `work` in a thread for each of `memory`; returns the sums of their results, without the
+/// time.
 pub(super) fn in_threads(
     memory: Vec<Block>,
     work: impl Fn(Block) -> Result<Done> + Sync,
@@ -146,10 +147,10 @@ pub(super) fn in_threads(
     })
 }
 
-/// The place of `index` in a random order of `0..count`, the same at each call.
+/// The position of `index` in a random order of `0..count`, which is the same at each call.
 ///
-/// Multiplications by odd numbers and shifted exclusive-ors are bijections of the numbers with as
-/// many bits; a result beyond `count` goes through them again until it is below.
+/// Multiplications by odd numbers and shifted exclusive-ors are bijections of the numbers of the
+/// same bit length; they are applied repeatedly until the result is below `count`.
 fn shuffled(index: u64, count: u64) -> u64 {
     let bits = (u64::BITS - count.saturating_sub(1).leading_zeros()).max(2);
     let mask = u64::MAX >> (u64::BITS - bits);
@@ -165,7 +166,7 @@ fn shuffled(index: u64, count: u64) -> u64 {
     }
 }
 
-/// Memory for a block, aligned as direct requests need it, with bytes that cannot be compressed.
+/// Memory for a block, aligned for direct requests, with incompressible bytes.
 #[derive(Debug)]
 pub(super) struct Block {
     memory: Vec<u8>,

@@ -1,8 +1,8 @@
-//! Commands that run, some at a time, until they end, take too long, or the sweep is stopped.
+//! Commands that run, several at a time, until they end, time out, or the sweep is stopped.
 //!
 //! Each is the leader of a process group: Ctrl-C in a terminal reaches only the sweep, which then
-//! ends the group, so that a script leaves no client behind. The end of a process is waited for by
-//! its descriptor (`pidfd_open(2)`), and noticed at once.
+//! ends the group, so that a script leaves no client behind. The sweep waits for the end of a
+//! process on its descriptor (`pidfd_open(2)`), so it notices the end immediately.
 
 use super::SweepError;
 use crate::profile::monotonic;
@@ -17,31 +17,31 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 const TURN: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// Characters of a command and of its output that are shown if it fails.
+/// Maximum number of characters of a command and of its output in an error.
 const MAX_SHOWN: usize = 600;
 
-/// How commands run.
+/// Limits and output of commands.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits<'a> {
-    /// The time for all.
+    /// The time limit of all commands together.
     pub(super) timeout: Duration,
     pub(super) stop: &'a AtomicBool,
-    /// The file for what they print.
+    /// The file for their output.
     pub(super) output: &'a Path,
 }
 
 impl Limits<'_> {
-    /// Runs one command; returns what it prints.
+    /// Runs one command; returns its output.
     pub(super) fn run(self, command: Vec<String>) -> Result<String, SweepError> {
         self.run_all(&[command], 1)?;
         Ok(printed(self.output))
     }
 
-    /// Runs commands, `at_a_time` together; returns the seconds that they take.
+    /// Runs commands, `at_a_time` concurrently; returns their duration in seconds.
     ///
     /// # Errors
     ///
-    /// One of them fails, or does not end in time; the others are ended then.
+    /// A command fails, or exceeds the time limit; the others are then ended.
     pub(super) fn run_all(
         self,
         commands: &[Vec<String>],
@@ -83,7 +83,7 @@ impl Limits<'_> {
     }
 }
 
-/// Runs a command to its end; returns nothing if it was ended.
+/// Runs a command to its end; returns none if it was ended.
 fn run_one(
     command: &[String],
     output: &Path,
@@ -96,14 +96,14 @@ fn run_one(
     let mut child = prepared.process_group(0).spawn()?;
     let ended = wait(&child, ends);
     if !matches!(ended, Ok(true)) {
-        // It may have ended meanwhile.
+        // The process group may have ended already.
         let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
     }
     let status = child.wait()?;
     Ok(ended?.then_some(status))
 }
 
-/// Returns true when the process has ended, false if it shall be ended.
+/// Returns true when the process has ended, false when it has to be ended.
 fn wait(child: &Child, ends: &dyn Fn() -> bool) -> io::Result<bool> {
     let process = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
     while !ends() {
@@ -120,7 +120,7 @@ fn printed(output: &Path) -> String {
     String::from_utf8_lossy(&std::fs::read(output).unwrap_or_default()).into_owned()
 }
 
-/// The end of a text.
+/// The last [`MAX_SHOWN`] characters of a text.
 fn last(text: &str) -> String {
     let text = text.trim_end();
     let skipped = text.chars().count().saturating_sub(MAX_SHOWN);

@@ -1,4 +1,4 @@
-//! The experiment file: its keys, what is refused, and the points that follow from it.
+//! The experiment file: its keys, its checks, and the points that follow from it.
 
 use super::SweepError;
 use crate::target::Target;
@@ -13,15 +13,15 @@ const MAX_RUNS: usize = 1000;
 const DEFAULT_TIMEOUT_SECONDS: u64 = 600;
 const MAX_TIMEOUT_SECONDS: u64 = 86_400;
 const MAX_ALL_RUNS: usize = 100_000;
-/// Files of a run: their names are arguments of one command.
+/// Maximum number of files of a run: their names are arguments of one command.
 const MAX_FILES: u64 = 1000;
-/// Connections of a file, and files at a time.
+/// Maximum number of connections of a file, and of files at a time.
 const MAX_COUNT: i64 = 1024;
-/// Names in the command of a client that are no axes.
+/// Placeholders in the command of a client that are not axes.
 const NAMES: [&str; 7] =
     ["source", "target", "source_url", "target_url", "sources", "directory", "all_connections"];
 
-/// A function that reads a number of bytes such as `64M`; its error says what was expected.
+/// A function that parses a number of bytes such as `64M`; its error says what was expected.
 pub type ByteSize = fn(&str) -> Result<u64, String>;
 
 /// The values of axes.
@@ -73,7 +73,7 @@ impl Axis {
         }
     }
 
-    /// Reads a value; sizes become bytes.
+    /// Parses a value; sizes become bytes.
     fn setting(self, value: &Value, byte_size: ByteSize) -> Result<String, String> {
         let word = value.as_str().map(str::to_owned);
         let count = value.as_integer().filter(|it| (1..=MAX_COUNT).contains(it));
@@ -100,32 +100,32 @@ fn size(value: &Value, byte_size: ByteSize) -> Option<u64> {
     bytes.filter(|it| *it > 0)
 }
 
-/// True for names that need no quotes in a journal.
+/// Returns true for names that need no quotes in a journal.
 fn is_plain(word: &str) -> bool {
     !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || " ._/+-".contains(c))
 }
 
-/// The names in a text such as `-S {connections}`.
+/// The placeholders in a text such as `-S {connections}`.
 fn names(text: &str) -> impl Iterator<Item = &str> {
     let is_name = |it: &str| it.chars().all(|c| c.is_ascii_lowercase() || c == '_');
     let parts = text.split('{').skip(1).filter_map(|part| part.split_once('}'));
     parts.map(|(name, _)| name).filter(move |it| !it.is_empty() && is_name(it))
 }
 
-/// The text with its names replaced by their values.
+/// The text with its placeholders replaced by their values.
 pub(super) fn expand(text: &str, value: impl Fn(&str) -> String) -> String {
     let replace = |done: String, name| done.replace(&format!("{{{name}}}"), &value(name));
     names(text).fold(text.to_owned(), replace)
 }
 
-/// A server, and how it is reached.
+/// A server and its client.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Server {
     pub(super) name: String,
-    /// A directory of the server.
+    /// The URL of a directory on the server.
     pub(super) url: String,
-    /// The same directory by another URL or path, for files that the sweep prepares and removes.
+    /// Another URL or path of the same directory, for files that the sweep prepares and removes.
     storage: Option<String>,
     /// The command of a client; `hither cp` if empty.
     #[serde(default)]
@@ -151,18 +151,18 @@ impl Server {
         self.pid.map(Target::Process).or_else(unit)
     }
 
-    /// The server and its client in one line, by which a journal knows them.
+    /// The server and its client in one line, which identifies them in a journal.
     pub(super) fn definition(&self) -> String {
         let Self { name, url, client, before, .. } = self;
         format!("{name}: {url:?} {client:?} {before:?}")
     }
 
-    /// True if one command of the client transfers all files of a run.
+    /// Returns true if one command of the client transfers all files of a run.
     pub(super) fn takes_all_files(&self) -> bool {
         self.client.iter().any(|word| word == "{sources}")
     }
 
-    /// Sets the commands of hither where the file names no others, and checks everything.
+    /// Sets default commands where the file has none, and checks the server.
     fn complete(&mut self, hither: &Path, axes: &Axes) -> Result<(), String> {
         if !is_plain(&self.name) {
             return Err("the name of a server may have letters, digits, spaces and ._/+-".into());
@@ -188,7 +188,7 @@ impl Server {
         self.check_names(axes)
     }
 
-    /// Checks that the commands name all axes, and nothing else.
+    /// Checks that the commands use all axes, and no unknown placeholder.
     fn check_names(&self, axes: &Axes) -> Result<(), String> {
         let client: BTreeSet<&str> = self.client.iter().flat_map(|it| names(it)).collect();
         let before: BTreeSet<&str> = self.before.iter().flat_map(|it| names(it)).collect();
@@ -258,7 +258,7 @@ struct ExperimentFile {
 pub(super) struct Experiment {
     pub(super) path: PathBuf,
     pub(super) runs: usize,
-    /// The least that a run transfers.
+    /// Minimum bytes that a run transfers.
     pub(super) bytes: u64,
     pub(super) timeout: Duration,
     pub(super) journal: PathBuf,
@@ -268,8 +268,8 @@ pub(super) struct Experiment {
     pub(super) points: Vec<Point>,
 }
 
-/// The place and kind of an error of TOML. Values and lines may hold secrets, so only keys are
-/// repeated.
+/// The position and kind of a TOML error. Values and lines may contain secrets, so only keys are
+/// quoted.
 fn invalid(text: &str, error: &toml::de::Error) -> String {
     let span = error.span().unwrap_or_default();
     let line = text.get(..span.start).unwrap_or_default().matches('\n').count() + 1;
@@ -284,7 +284,7 @@ fn invalid(text: &str, error: &toml::de::Error) -> String {
 }
 
 impl Experiment {
-    /// Reads a file; `hither` is the program that copies where it names no client.
+    /// Reads a file; `hither` is the program that copies for servers without a client in the file.
     pub(super) fn read(
         path: &Path,
         hither: &Path,
@@ -321,7 +321,7 @@ impl Experiment {
             return Err(format!("these are {all} runs: set fewer, {MAX_ALL_RUNS} at most"));
         }
         let points = points(servers.len(), &axes);
-        // Paths are those from the directory of the file.
+        // Paths are relative to the directory of the file.
         let beside = |it: PathBuf| path.parent().map(|parent| parent.join(&it)).unwrap_or(it);
         let scratch = beside(file.scratch.unwrap_or_else(|| ".".into()));
         let journal = path.with_extension("journal.csv");
@@ -330,15 +330,15 @@ impl Experiment {
         Ok(Self { path, runs, bytes, timeout, journal, scratch, servers, points })
     }
 
-    /// The number of files that a run of a point transfers, and their bytes together.
+    /// The number of files that a run of a point transfers, and their total bytes.
     pub(super) fn files(&self, point: &Point) -> (u64, u64) {
         let size = point.number(Axis::FileSize);
         let files = self.bytes.div_ceil(size);
         (files, files.saturating_mul(size))
     }
 
-    /// All runs in their order: rounds, each of which has every point once and begins with another,
-    /// so that what changes with time does so for all points.
+    /// All runs in order. Each round has every point once and starts with a different one, so that
+    /// changes over time affect all points.
     pub(super) fn order(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
         let points = self.points.len();
         let step = (points / self.runs).max(1);
@@ -381,7 +381,7 @@ fn axes(
     Ok(axes)
 }
 
-/// Every combination.
+/// Every combination of a server and settings.
 fn points(servers: usize, axes: &Axes) -> Vec<Point> {
     let alone = |server| Point { server, settings: BTreeMap::new() };
     let mut points: Vec<Point> = (0..servers).map(alone).collect();

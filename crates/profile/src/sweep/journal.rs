@@ -1,8 +1,8 @@
-//! The record from which an interrupted sweep goes on: a CSV file with a line for each run.
+//! The journal from which an interrupted sweep continues: a CSV file with a line for each run.
 //!
-//! A line is on the disk before the next run begins. A kill may leave half a line, which the next
-//! start removes. Lines with `#` have the number by which directories at servers are recognized,
-//! and what each server was.
+//! A line is on disk before the next run starts. A kill may leave a partial line, which the next
+//! start removes. Lines with `#` have the id in the names of the directories at servers, and the
+//! definition of each server.
 
 use super::SweepError;
 use super::experiment::{Axis, Experiment, Point};
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 const TITLE: &str = "# hither tune sweep 1 ";
 
-/// A run that is done.
+/// A completed run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Run {
     pub(super) round: usize,
@@ -55,7 +55,7 @@ impl Record {
             (key(experiment, point), (at, bytes))
         });
         let points = points.collect();
-        // What follows the last line break is half a line.
+        // Text after the last line break is a partial line.
         let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
         for (number, line) in whole.lines().enumerate() {
             if let Some(id) = line.strip_prefix(TITLE).filter(|_| number == 0) {
@@ -89,7 +89,7 @@ impl Record {
     }
 }
 
-/// The text by which a point is recognized.
+/// The text that identifies a point.
 fn key(experiment: &Experiment, point: &Point) -> String {
     let server = experiment.servers.get(point.server).map_or("", |it| &it.name);
     let settings = Axis::ALL.iter().map(|axis| point.settings.get(axis));
@@ -102,8 +102,8 @@ fn header() -> String {
     format!("server,{},round,bytes,seconds,cpu_seconds", axes.join(","))
 }
 
-/// A run in a line; nothing within if it is none of these points with their bytes, since the file
-/// was changed.
+/// Parses the line of a run. The inner option is none if no point with the same number of bytes
+/// matches, because the experiment file has changed.
 fn run(line: &str, points: &BTreeMap<String, (usize, u64)>) -> Option<Option<Run>> {
     let mut fields = line.rsplitn(5, ',');
     let cpu_seconds = match fields.next()? {
@@ -117,7 +117,7 @@ fn run(line: &str, points: &BTreeMap<String, (usize, u64)>) -> Option<Option<Run
     Some(point.map(|&(point, _)| Run { round, point, bytes, seconds, cpu_seconds }))
 }
 
-/// A journal that is open for writing, by one sweep only.
+/// A journal that is open for writing, by one sweep at a time.
 #[derive(Debug)]
 pub(super) struct Journal {
     file: File,
@@ -126,7 +126,7 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal of an experiment, and makes it if there is none.
+    /// Opens the journal of an experiment, and creates it if it does not exist.
     pub(super) fn open(experiment: &Experiment) -> Result<Self, SweepError> {
         let path = experiment.journal.clone();
         let failed = || SweepError::io("write", &path);

@@ -1,7 +1,7 @@
-//! The page with plots: for each axis rate, load and CPU time, in one HTML file.
+//! The page with plots of rate, load and CPU time for each axis, in one HTML file.
 //!
-//! A line is a server and a direction. Where several axes vary, the others have the values of the
-//! line's fastest point, so that there are as many lines as a reader can tell apart.
+//! A line is one server and direction. If several axes vary, the others have the values of the
+//! line's fastest point, so that a reader can tell the lines apart.
 
 use super::experiment::Axis;
 use super::report::{Interval, PointReport, SweepReport, digits, short};
@@ -14,11 +14,11 @@ use std::fmt::Write;
 const COLOURS: [&str; 8] =
     ["#3b6ea5", "#c44e52", "#55a868", "#8172b2", "#cc8a2e", "#4c9fa8", "#8c5a3c", "#666666"];
 const TITLES: [&str; 3] = ["MB/s", "load of the server, % of one CPU", "CPU seconds per GB"];
-/// Pixels of a plot: the frame, with room for numbers to the left of and below it.
+/// Pixels of a plot: the frame, and the margin for numbers to the left of and below it.
 const WIDTH: f64 = 235.0;
 const HEIGHT: f64 = 180.0;
 const ROOM: f64 = 40.0;
-/// Lines across a plot, at most.
+/// Maximum number of grid lines of a plot.
 const MAX_TICKS: f64 = 5.0;
 
 /// The points of one server and direction over an axis.
@@ -79,7 +79,7 @@ fn name(report: &SweepReport, point: &PointReport, axis: Axis) -> String {
     settings.fold(point.server.clone(), |name, setting| name + &setting)
 }
 
-/// A plot of one result; empty if nothing was measured.
+/// A plot of one result; empty if it was not measured.
 fn plot(
     title: &str,
     axis: Axis,

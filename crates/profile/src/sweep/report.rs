@@ -1,4 +1,4 @@
-//! The result: what programs read, as JSON and CSV, and the table for people.
+//! The result, as JSON, CSV and a table.
 
 use super::experiment::{Axis, Experiment};
 use super::journal::{Record, Run};
@@ -6,9 +6,9 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The confidence that intervals have if there are enough runs.
+/// The confidence of intervals if there are enough runs.
 const CONFIDENCE: f64 = 0.95;
-/// The rate of runs that nothing is known about, in bytes per second.
+/// Assumed rate of runs before any was measured, in bytes per second.
 const ASSUMED_RATE: f64 = 1e8;
 
 /// The median of some values, and an interval around it.
@@ -25,9 +25,9 @@ pub struct Interval {
 
 impl Interval {
     /// The interval between the order statistics `x(k)` and `x(n+1-k)`, with the largest `k` that
-    /// gives 95 %, or from the smallest to the largest value. Returns its confidence, too:
-    /// `1 - 2 P(B < k)`, where B is binomial with `n` and 1/2, whatever the distribution (H. A.
-    /// David and H. N. Nagaraja, Order Statistics, 3rd edition, 2003, section 7.1).
+    /// gives 95 %, or from the smallest to the largest value. Also returns its confidence: `1 - 2
+    /// P(B < k)`, where B is binomial with `n` and 1/2, whatever the distribution (H. A. David and
+    /// H. N. Nagaraja, Order Statistics, 3rd edition, 2003, section 7.1).
     fn of(mut values: Vec<f64>) -> Option<(Self, f64)> {
         values.sort_by(f64::total_cmp);
         let n = values.len();
@@ -61,20 +61,20 @@ pub struct PointReport {
     pub settings: BTreeMap<Axis, String>,
     /// Bytes of a run.
     pub bytes: u64,
-    /// Runs that are done.
+    /// Number of completed runs.
     pub runs: usize,
-    /// The confidence of the intervals; none without runs.
+    /// The confidence of the intervals; none without completed runs.
     pub confidence_percent: Option<f64>,
     /// The rate.
     pub bytes_per_second: Option<Interval>,
     /// CPU time of the server in percent of the time of the run: 100 is one CPU.
     pub load_percent: Option<Interval>,
-    /// CPU time of the server for 10^9 bytes.
+    /// CPU time of the server per 10^9 bytes.
     pub cpu_seconds_per_gb: Option<Interval>,
 }
 
 impl PointReport {
-    /// The three results, in units for people.
+    /// The three results, in the units of the report.
     pub(super) fn results(&self) -> [Option<Interval>; 3] {
         let megabytes = |it: Interval| Interval {
             median: it.median / 1e6,
@@ -91,13 +91,14 @@ impl PointReport {
 pub struct SweepReport {
     /// The experiment file.
     pub experiment: String,
-    /// The record of its runs.
+    /// The journal of its runs.
     pub journal: String,
-    /// Runs that are done.
+    /// Number of completed runs.
     pub runs_done: usize,
-    /// Runs that are not done yet.
+    /// Number of missing runs.
     pub runs_left: usize,
-    /// The time that those will take, if each takes as long as those before, or moves 100 MB/s.
+    /// Estimated time of the missing runs: each takes as long as the average completed run, or
+    /// moves 100 MB/s if there is none.
     pub seconds_left: f64,
     /// The points.
     pub points: Vec<PointReport>,
@@ -106,7 +107,7 @@ pub struct SweepReport {
 impl SweepReport {
     pub(super) fn new(experiment: &Experiment, record: &Record) -> Self {
         let mut of_points: Vec<Vec<Run>> = vec![Vec::new(); experiment.points.len()];
-        // The file may ask for fewer runs than there are.
+        // The journal may have more runs than the file requests.
         for run in record.runs.iter().filter(|it| it.round < experiment.runs) {
             of_points[run.point].push(*run);
         }
@@ -185,7 +186,7 @@ impl SweepReport {
         csv
     }
 
-    /// The table for people.
+    /// The table as text.
     #[must_use]
     pub fn to_text(&self) -> String {
         let (varied, fixed): (BTreeMap<_, _>, _) =
@@ -244,7 +245,7 @@ impl SweepReport {
     }
 }
 
-/// A number with three digits.
+/// A number with three significant digits.
 pub(super) fn digits(number: f64) -> String {
     let decimals = match number {
         0.0 => 0,
@@ -256,7 +257,7 @@ pub(super) fn digits(number: f64) -> String {
     format!("{number:.decimals$}")
 }
 
-/// A setting, with a unit in place of zeros.
+/// A setting with a unit prefix instead of zeros.
 pub(super) fn short(setting: &str) -> String {
     let in_unit = |(zeros, unit)| Some(format!("{}{unit}", setting.strip_suffix(zeros)?));
     let units = [("000000000", 'G'), ("000000", 'M'), ("000", 'k')];

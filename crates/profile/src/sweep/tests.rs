@@ -1,4 +1,4 @@
-//! Experiment files that are refused, the order of runs, and journals of interrupted sweeps.
+//! Invalid experiment files, the order of runs, and journals of interrupted sweeps.
 
 use super::experiment::{Experiment, expand};
 use super::journal::{Journal, Record, Run};
@@ -99,7 +99,7 @@ fn every_round_has_every_point_once_and_begins_with_another() {
     assert_eq!(first.len(), 3);
 }
 
-/// Makes the journal of a sweep of which two runs are done.
+/// Creates the journal of a sweep with two completed runs.
 fn begun(folder: &Path) -> (Experiment, PathBuf) {
     let experiment = experiment(folder, FILE).unwrap();
     let mut journal = Journal::open(&experiment).unwrap();

@@ -1,8 +1,8 @@
 //! Files at both ends, and the transfers between them.
 //!
-//! Here they lie in a scratch directory, at a server in a directory `hither-sweep-ID`, whose number
-//! the journal has. `hither` makes and removes that directory and looks at what arrived, whatever
-//! client is measured.
+//! On this machine they lie in a scratch directory, at a server in a directory `hither-sweep-ID`,
+//! whose id is in the journal. `hither` creates and removes that directory and checks the copied
+//! files, whichever client is measured.
 
 use super::SweepError;
 use super::commands::Limits;
@@ -18,7 +18,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-/// Everybody may write, and only owners remove: servers run as many users.
+/// All users may write, and only owners remove: servers run as different users.
 const SHARED: u32 = 0o1777;
 
 /// Both ends of all transfers.
@@ -33,7 +33,7 @@ pub(super) struct Transfers<'a> {
 }
 
 impl<'a> Transfers<'a> {
-    /// Makes the scratch directory, and removes those that killed sweeps left.
+    /// Creates the scratch directory, and removes those that killed sweeps have left.
     pub(super) fn new(
         experiment: &'a Experiment,
         id: &str,
@@ -80,7 +80,7 @@ impl<'a> Transfers<'a> {
         servers.map(|it| (format!("{}{}", it.storage(), self.directory), it)).collect()
     }
 
-    /// Makes all files from which transfers are made.
+    /// Creates all source files of transfers.
     pub(super) fn prepare(&self) -> Result<(), SweepError> {
         let mut files = BTreeMap::new();
         for point in &self.experiment.points {
@@ -90,7 +90,7 @@ impl<'a> Transfers<'a> {
         }
         let sources = PathBuf::from(self.local("sources"));
         let make = |(name, size): (&String, &u64)| {
-            // Files of one size have the same content, which takes room only once.
+            // Files of one size share their content, so it needs disk space only once.
             let content = sources.join(size.to_string());
             if !content.exists() {
                 let random = File::open("/dev/urandom")?;
@@ -118,8 +118,8 @@ impl<'a> Transfers<'a> {
         Ok(())
     }
 
-    /// Removes the directories at all servers, also those of an earlier start; Ctrl-C does not end
-    /// that.
+    /// Removes the directories at all servers, also those of earlier starts. Ctrl-C does not
+    /// interrupt this.
     pub(super) fn remove(&self) -> Result<(), SweepError> {
         let never = AtomicBool::new(false);
         let limits = Limits { stop: &never, ..self.limits() };
@@ -161,7 +161,7 @@ impl<'a> Transfers<'a> {
         names.iter().map(|it| command(it)).collect()
     }
 
-    /// Transfers the files of a point once, and checks and removes what arrived.
+    /// Transfers the files of a point once, then checks and removes the copies.
     pub(super) fn run(&self, round: usize, index: usize) -> Result<Run, SweepError> {
         let point = &self.experiment.points[index];
         let server = self.server(point);
@@ -188,7 +188,7 @@ impl<'a> Transfers<'a> {
                 format!("only {arrived} of {} files have {size} bytes after it", names.len());
             return Err(SweepError::Failed(commands[0].join(" "), what));
         }
-        // A worker of the server that has ended takes its time with it.
+        // If a worker of the server has ended, its CPU time is lost.
         let difference =
             |(after, before): (u64, u64)| after.saturating_sub(before) as f64 / TICKS_PER_SECOND;
         let cpu_seconds = cpu_after.zip(cpu_before).map(difference);
@@ -196,7 +196,7 @@ impl<'a> Transfers<'a> {
         Ok(Run { round, point: index, bytes, seconds, cpu_seconds })
     }
 
-    /// The sizes of files at a server, which are removed.
+    /// Removes files at a server; returns their sizes.
     fn take_written(
         &self,
         server: &Server,
@@ -209,7 +209,7 @@ impl<'a> Transfers<'a> {
         Ok(lines.map(|(size, _)| size.parse().ok()).collect())
     }
 
-    /// CPU time of a server since its start; none if it shall not be measured.
+    /// CPU time of a server since its start; none if it is not measured.
     fn cpu_ticks(&self, server: &Server) -> Result<Option<u64>, SweepError> {
         let Some(target) = server.target() else { return Ok(None) };
         let ticks = Processes::new(target).cpu_ticks();
@@ -219,13 +219,13 @@ impl<'a> Transfers<'a> {
     }
 }
 
-/// A command of hither for a server, which takes nothing from earlier ones.
+/// A command of hither for a server, independent of earlier commands (`--no-store`).
 fn hither(server: &Server, verb: &[&str], names: impl IntoIterator<Item = String>) -> Vec<String> {
     let verb = verb.iter().chain(&["--no-store"]).map(|it| (*it).to_owned());
     server.hither.iter().cloned().chain(verb).chain(names).collect()
 }
 
-/// The value of a name that stands for an axis.
+/// The value of a placeholder.
 fn setting(point: &Point, name: &str) -> String {
     if name == "all_connections" {
         let all = point.number(Axis::Connections) * point.number(Axis::FilesAtATime);
@@ -235,7 +235,7 @@ fn setting(point: &Point, name: &str) -> String {
     found.map(|(_, setting)| setting.to_string()).unwrap_or_default()
 }
 
-/// The size of a file, which is removed.
+/// Removes a local file; returns its size.
 fn take_local(path: &Path) -> Option<u64> {
     let size = fs::metadata(path).ok()?.len();
     fs::remove_file(path).ok()?;
