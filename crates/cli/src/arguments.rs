@@ -33,7 +33,8 @@ use hither::{ClientOptions, TreeUrl, seconds};
 use names::help_without_letter;
 use std::path::PathBuf;
 
-/// The version; in packages with commit and date, which `make packages` puts into the variable.
+/// The version. In packages it contains commit and date, which `make packages` sets in the
+/// variable.
 const VERSION: &str = match option_env!("HITHER_VERSION") {
     Some(version) => version,
     None => env!("CARGO_PKG_VERSION"),
@@ -65,13 +66,13 @@ pub(crate) struct GlobalArgs {
 }
 
 impl GlobalArgs {
-    /// The options of a client for a command about the file at `url`.
+    /// The client options of a command on the file at `url`.
     pub(crate) fn options(&self, url: &str) -> ClientOptions {
         self.client.options.clone().for_file(url)
     }
 
-    /// These options without those about what other runs have learned, which would change what is
-    /// measured.
+    /// These options without the store and the trace: what earlier runs have learned would change
+    /// the measurement.
     pub(crate) fn without_store(&self) -> Self {
         let mut alone = self.clone();
         let options = &mut alone.client.options;
@@ -217,7 +218,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// The first URL of the command line, or the empty string.
+    /// The first URL on the command line, or the empty string.
     pub(crate) fn url(&self) -> String {
         match self {
             Self::Draw(Draw { target, .. }) | Self::Tree(Tree { target: Some(target), .. }) => {

@@ -1,4 +1,4 @@
-//! From words to an exit code.
+//! The command as a function from arguments to an exit code.
 
 use crate::arguments::{Arguments, parser};
 use crate::output::standard_streams::note_closed_streams;
@@ -6,10 +6,10 @@ use crate::{commands, exit, interrupt, log};
 use clap::FromArgMatches;
 use std::ffi::OsString;
 
-/// Runs the command with these words, of which the first is its name, and returns its exit code.
-/// Takes over Ctrl-C for the rest of the process.
+/// Runs the command with these arguments, the first of which is its name, and returns its exit
+/// code. Handles Ctrl-C for the rest of the process.
 pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
-    // Python opens nothing in their places.
+    // Python does not open `/dev/null` for closed streams.
     note_closed_streams();
     if let Err(error) = interrupt::listen() {
         return exit::failed(&exit::CommandError::local("cannot wait for Ctrl-C", error), false);

@@ -27,10 +27,10 @@ use std::path::PathBuf;
 use sync::check;
 use xrootd::{chmod, locate};
 
-/// Runs the command of these arguments.
+/// Runs the command with these arguments.
 pub(crate) fn run(arguments: Arguments) -> Result<(), CommandError> {
     let Arguments { command, common } = arguments;
-    // No command may overwrite the trace that it reads.
+    // A command must not overwrite the trace that it reads.
     match &command {
         Command::Trace(Trace::Replay(request)) => {
             let same = |path: PathBuf| path.canonicalize().ok() == request.file.canonicalize().ok();
@@ -127,7 +127,7 @@ fn run_with(client: &Client, command: Command, common: &GlobalArgs) -> Result<()
     }
 }
 
-/// Prints the options that all commands share.
+/// Prints the common options.
 fn print_options() -> Result<(), CommandError> {
     let mut parser = parser();
     let options = parser.find_subcommand_mut("options").map(clap::Command::render_help);

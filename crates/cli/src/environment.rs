@@ -1,11 +1,11 @@
-//! Variables and password, read for the library.
+//! Environment variables and the password, read for the library.
 
 use crate::arguments::GlobalArgs;
 use crate::output::eprint_line;
 use hither::{Client, ClientConfig, ClientOptions, Error, ask_password};
 use std::path::PathBuf;
 
-/// A client with the options of the command line, for a command about the file at `url`.
+/// A client with the options of the command line, for a command on the file at `url`.
 pub(crate) fn client(arguments: &GlobalArgs, url: &str) -> Result<Client, Error> {
     let client = Client::new(client_config(arguments.options(url))?)?;
     if let Some(error) = client.store_error() {
@@ -15,7 +15,7 @@ pub(crate) fn client(arguments: &GlobalArgs, url: &str) -> Result<Client, Error>
 }
 
 /// The configuration of a client: `options` first, then the environment, then the configuration
-/// file, then the defaults. Asks for a password that is missing.
+/// file, then the defaults. Prompts for a missing password.
 pub(crate) fn client_config(mut options: ClientOptions) -> Result<ClientConfig, Error> {
     options.config(&ClientOptions::environment(variable), ask_password)
 }
@@ -25,7 +25,7 @@ pub(crate) fn trace_path(arguments: &GlobalArgs) -> Result<Option<PathBuf>, Erro
     arguments.client.options.trace_path(&ClientOptions::environment(variable))
 }
 
-/// A variable that is set to something.
+/// An environment variable that is set and not empty.
 pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }

@@ -25,7 +25,7 @@ pub(crate) const CODES: [(u8, &str); 14] = [
     (130, "interrupted"),
 ];
 
-/// The exit codes as a sentence of the help.
+/// The exit codes as a sentence for the help.
 pub(crate) fn describe_codes() -> String {
     let codes: Vec<_> = CODES.iter().map(|(code, meaning)| format!("{code} {meaning}")).collect();
     format!("Exit codes: {}.", codes.join(", "))
@@ -38,7 +38,7 @@ pub(crate) struct CommandError {
     kind: &'static str,
     message: String,
     causes: Vec<String>,
-    /// Printed as JSON already.
+    /// The error was already printed as JSON.
     is_printed: bool,
 }
 
@@ -54,12 +54,12 @@ impl CommandError {
         }
     }
 
-    /// The outcome of a comparison that found differences.
+    /// The error of a comparison that found differences.
     pub(crate) fn differences(message: impl Display) -> Self {
         Self { code: 12, kind: "different", ..Self::usage(message) }
     }
 
-    /// The same error, with another message.
+    /// This error with another message.
     pub(crate) fn with_message(self, message: String) -> Self {
         Self { message, ..self }
     }
@@ -71,12 +71,12 @@ impl CommandError {
         })
     }
 
-    /// The same error, once it is printed as JSON.
+    /// This error, marked as printed.
     pub(crate) fn printed(self) -> Self {
         Self { is_printed: true, ..self }
     }
 
-    /// The same error, with the exit code of an earlier one.
+    /// This error with the exit code of an earlier one.
     pub(crate) fn after(self, first: &Self) -> Self {
         Self { code: first.code, ..self }
     }
@@ -93,7 +93,7 @@ impl CommandError {
     }
 }
 
-/// The exit code of an error, and its name in JSON.
+/// The exit code of an error kind, and its name in JSON.
 pub(crate) fn code_and_kind(kind: ErrorKind) -> (u8, &'static str) {
     match kind {
         ErrorKind::Invalid => (2, "invalid"),
@@ -142,19 +142,19 @@ pub(crate) fn print_error(failure: &CommandError) {
     }
 }
 
-/// Prints an error as text, and with `json` as an object on the standard output too; returns the
+/// Prints an error as text, and with `json` also as an object on the standard output; returns the
 /// exit code.
 pub(crate) fn failed(failure: &CommandError, json: bool) -> u8 {
     print_error(failure);
     if json && !failure.is_printed {
         let error = serde_json::json!({ "error": failure.object() });
-        // The exit code has the same information.
+        // If this fails, the exit code has the same information.
         drop(print(&format!("{error}\n")));
     }
     failure.code
 }
 
-/// A message that repeats some of the `words`, which may be URLs, without the secrets in them.
+/// `message` without the secrets of the URLs among `words`, which it may quote.
 fn without_secrets(message: &str, words: &[OsString]) -> String {
     let mut shown = message.to_owned();
     for word in words.iter().filter_map(|word| word.to_str()) {
@@ -162,7 +162,7 @@ fn without_secrets(message: &str, words: &[OsString]) -> String {
         let url = value.map_or(word, |(_, value)| value);
         if url.contains("://") {
             let redacted = redact_url(url);
-            // A parser of a value may have escaped it.
+            // The parser of a value may have escaped the URL.
             shown =
                 shown.replace(url, &redacted).replace(&url.escape_debug().to_string(), &redacted);
         }
@@ -180,7 +180,7 @@ pub(crate) fn usage(error: &clap::Error, words: &[OsString]) -> u8 {
             eprint_line(shown.trim_end());
             return 2;
         }
-        // Nothing can be done about a terminal that is gone.
+        // If the terminal is gone, the message is lost.
         drop(error.print());
         return 2;
     }

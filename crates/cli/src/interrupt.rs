@@ -1,8 +1,9 @@
-//! Ctrl-C.
+//! Handling of Ctrl-C.
 //!
-//! A thread waits for SIGINT for the rest of the process. The first one runs the handler that the
-//! command has set, if any, and the command then ends by itself; otherwise the process ends with
-//! exit code 130. Files are written under temporary names, so that nothing is left half done.
+//! A thread waits for SIGINT for the rest of the process. The first SIGINT runs the handler of the
+//! command, if it has set one, and the command then ends by itself; otherwise the process ends with
+//! exit code 130. Files are written under temporary names, so no partial file is left under its
+//! final name.
 
 use crate::output::eprint_line;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +19,7 @@ static HANDLER: OnceLock<Box<dyn Fn() + Send + Sync>> = OnceLock::new();
 static LISTENS: AtomicBool = AtomicBool::new(false);
 static HANDLED: AtomicBool = AtomicBool::new(false);
 
-/// Begins to wait for Ctrl-C.
+/// Starts to wait for Ctrl-C.
 ///
 /// # Errors
 ///
@@ -43,24 +44,24 @@ pub(crate) fn listen() -> std::io::Result<()> {
 
 /// Prints `advice` if the command is interrupted.
 pub(crate) fn advise(advice: &'static str) {
-    // Only one command runs in a process.
+    // A process runs only one command.
     let _ = ADVICE.set(advice);
 }
 
 /// Runs `report` before the message of an interruption is printed.
 pub(crate) fn report(report: impl Fn() + Send + Sync + 'static) {
-    // Only one command runs in a process.
+    // A process runs only one command.
     let _ = REPORT.set(Box::new(report));
 }
 
 /// Runs `handler` at the first Ctrl-C, instead of ending the process.
 pub(crate) fn handle(handler: impl Fn() + Send + Sync + 'static) {
-    // Only one command runs in a process.
+    // A process runs only one command.
     let _ = HANDLER.set(Box::new(handler));
 }
 
-/// Runs `work`. The first Ctrl-C drops it, runs `clean_up`, and ends the process; the second one
-/// ends the process at once.
+/// Runs `work`. The first Ctrl-C drops it, runs `clean_up`, and ends the process; the second ends
+/// the process immediately.
 pub(crate) async fn droppable<T>(
     work: impl Future<Output = T>,
     clean_up: impl Future<Output = ()>,
@@ -70,7 +71,7 @@ pub(crate) async fn droppable<T>(
         let stop = Arc::clone(&stop);
         move || stop.notify_one()
     });
-    // Both are dropped before what follows.
+    // Both futures are dropped before the code below runs.
     let finished = tokio::select! {
         result = work => Some(result),
         () = stop.notified() => None,

@@ -1,6 +1,7 @@
-//! The `hither` command: arguments, environment, progress, output. It converts and decides nothing.
+//! The `hither` command: arguments, environment, progress and output. All decisions are made in
+//! `hither`.
 //!
-//! As a library it has [`run`], which the Python package calls.
+//! As a library it exports [`run`], which the Python package calls.
 //!
 //! # Where to start reading
 //!

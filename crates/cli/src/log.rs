@@ -1,7 +1,7 @@
-//! The log of events, for finding out why a transfer is slow or fails. Off by default.
+//! The event log, to find out why a transfer is slow or fails. Off by default.
 //!
-//! A line that cannot be written is lost. With `log_internal_errors` the subscriber would report it
-//! by `eprintln!`, which panics for the same reason, amid a transfer.
+//! A line that cannot be written is lost. With `log_internal_errors` the subscriber would report
+//! the error with `eprintln!`, which panics for the same reason, during a transfer.
 
 use crate::environment::variable;
 use crate::exit::CommandError;
@@ -12,10 +12,10 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::writer::OptionalWriter;
 
-/// The filter for what is shown without being asked for: waits for a server that is busy or stages
-/// a file, and what is assumed of one.
+/// The filter of events that are shown by default: waits for a server that is busy or stages a
+/// file, and assumptions about a server.
 const WAITS: &str = "hither_wait=info";
-/// The shortest time between two of these lines: thousands of files may be on tape.
+/// Minimum time between two of these lines: thousands of files may be on tape.
 const BETWEEN_WAITS: Duration = Duration::from_secs(10);
 
 /// Starts the log on the standard error: `-v` logs the crates of hither at level debug, `-vv` at
@@ -33,7 +33,7 @@ pub(crate) fn start(verbose: u8) -> Result<(), CommandError> {
     let filter = EnvFilter::try_new(filter).map_err(|error| {
         CommandError::usage(format!("HITHER_LOG is not a valid filter: {error}"))
     })?;
-    // A second command in one process keeps the log of the first.
+    // A second command in the same process keeps the log of the first.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -55,7 +55,7 @@ fn show_waits() {
         .try_init();
 }
 
-/// The standard error for a line now and then.
+/// A writer to the standard error that drops lines within [`BETWEEN_WAITS`] of the last one.
 #[derive(Default)]
 struct WaitLines(Mutex<Option<Instant>>);
 
@@ -72,7 +72,7 @@ impl<'a> MakeWriter<'a> for WaitLines {
         *last = Some(now);
         let mut stderr = std::io::stderr();
         if stderr.is_terminal() {
-            // In place of a progress bar, which is drawn again.
+            // Erases the progress bar, which is drawn again.
             let _ = stderr.write_all(b"\r\x1b[2K");
         }
         let _ = stderr.write_all(b"hither: ");
@@ -82,7 +82,7 @@ impl<'a> MakeWriter<'a> for WaitLines {
 
 /// A filter that selects the crates of hither.
 fn hither_crates(level: &str) -> String {
-    // A target matches by its beginning: `hither` covers `hither_transport` and the others.
+    // A target matches by its prefix: `hither` includes `hither_transport` and the others.
     format!("warn,hither={level}")
 }
 

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// Runs before Rust's runtime, which opens `/dev/null` in the places of closed standard streams.
+/// Runs before Rust's runtime, which opens `/dev/null` for closed standard streams.
 #[cfg(target_os = "linux")]
 #[used]
 #[expect(unsafe_code, reason = "nothing else runs before the runtime")]

@@ -11,12 +11,13 @@ use std::io::{self, Stdout, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
-/// Writes to the standard output. A reader that has gone away, as `head` does, is no error.
+/// Writes to the standard output. If the reader has gone away, as `head` does, this is not an
+/// error.
 pub(crate) fn print(text: &str) -> io::Result<()> {
     write(|out| out.write_all(text.as_bytes()))
 }
 
-/// As [`print`], with a function that writes.
+/// Like [`print`], with a function that writes.
 pub(crate) fn write(text: impl FnOnce(&mut Stdout) -> io::Result<()>) -> io::Result<()> {
     let mut out = standard_output()?;
     match text(&mut out).and_then(|()| out.flush()) {
@@ -27,11 +28,11 @@ pub(crate) fn write(text: impl FnOnce(&mut Stdout) -> io::Result<()>) -> io::Res
 
 /// Writes a line to the standard error.
 pub(crate) fn eprint_line(line: &str) {
-    // Nothing can be done about a terminal that is gone.
+    // If the terminal is gone, the line is lost.
     drop(writeln!(io::stderr(), "{line}"));
 }
 
-/// The connections that a job opened, after "on".
+/// The number of connections that a job opened, as a phrase after "on".
 pub(crate) fn connections(opened: u64) -> String {
     match opened {
         0 => "connections that were open".to_owned(),
@@ -46,12 +47,12 @@ pub(crate) fn print_notices(notices: &[String]) {
     }
 }
 
-/// A number of bytes, for people.
+/// A number of bytes in a readable unit.
 pub(crate) fn human_bytes(bytes: u64) -> String {
     indicatif::HumanBytes(bytes).to_string()
 }
 
-/// A name in one line of a terminal: it may contain line breaks and other control characters.
+/// A name in one line for a terminal: control characters, such as line breaks, are escaped.
 pub(crate) fn printable(name: &str) -> String {
     let mut shown = String::with_capacity(name.len());
     for c in name.chars() {
@@ -60,7 +61,7 @@ pub(crate) fn printable(name: &str) -> String {
     shown
 }
 
-/// The kind of an entry in one word.
+/// The kind of an entry as one word.
 pub(crate) fn kind(entry: &DirEntry) -> &'static str {
     match entry.kind {
         FileKind::File => "file",
@@ -81,7 +82,7 @@ pub(crate) fn entry_json(named: &StoragePath, entry: &DirEntry) -> Value {
     })
 }
 
-/// An array of objects within a JSON object, printed one by one as they are found.
+/// An array of objects in a JSON object, printed one by one as they are found.
 #[derive(Debug)]
 pub(crate) struct JsonArray {
     name: &'static str,
@@ -101,7 +102,7 @@ impl JsonArray {
         format!("{{\"{}\":[", self.name)
     }
 
-    /// Prints another object.
+    /// Prints the next object.
     pub(crate) fn push(&self, object: &Value) -> io::Result<()> {
         print(&format!("{}{object}", self.start(",")))
     }
@@ -114,12 +115,12 @@ impl JsonArray {
     }
 }
 
-/// `2026-11-21 15:20:04`, in universal time.
+/// A time as `2026-11-21 15:20:04`, in UTC.
 pub(super) fn date(time: SystemTime) -> String {
     let (since, _) = since_1970(time);
     let days = since.div_euclid(86_400);
     let seconds = since.rem_euclid(86_400);
-    // Years from March on, in cycles of 400 years: a leap day is then the last of its year.
+    // Years begin in March, in cycles of 400 years, so that a leap day is the last day of its year.
     let shifted = days + 719_468;
     let cycle = shifted.div_euclid(146_097);
     let day = shifted.rem_euclid(146_097);

@@ -1,4 +1,4 @@
-//! Commands with several arguments: an error of one argument does not stop the others.
+//! Commands with several arguments: an error of one argument does not affect the others.
 
 use crate::exit::{CommandError, print_error};
 use crate::output::{JsonArray, print};
@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError, mpsc};
 
-/// The results so far. Errors are printed as they come; the exit code is that of the first.
+/// The results so far. An error is printed when the next one occurs, the last one at the end of the
+/// command; the exit code is that of the first error.
 #[derive(Debug)]
 pub(crate) struct ArgumentResults {
     json: bool,
@@ -24,7 +25,7 @@ impl ArgumentResults {
         Self { json, done: Vec::new(), errors: Vec::new(), last: None }
     }
 
-    /// Adds a result: printed as text, or collected for `--json`.
+    /// Adds a result: prints its text, or collects its object for `--json`.
     pub(crate) fn done(&mut self, text: &str, object: Value) -> std::io::Result<()> {
         if !self.json {
             return print(text);
@@ -50,8 +51,8 @@ impl ArgumentResults {
         });
     }
 
-    /// Ends the output of an array of objects that were printed one by one, if it is JSON. Returns
-    /// the last error, if there was one.
+    /// Ends an array of objects that were printed one by one, if the output is JSON. Returns the
+    /// last error, if any.
     pub(crate) fn end_array(self, array: &JsonArray) -> Result<(), CommandError> {
         if self.json {
             array.end(&json!({ "errors": self.errors }))?;
@@ -60,7 +61,7 @@ impl ArgumentResults {
     }
 
     /// Ends the output: with `--json`, prints `{NAME: […], "errors": […]}`. Returns the last error,
-    /// if there was one.
+    /// if any.
     pub(crate) fn end(self, name: &str) -> Result<(), CommandError> {
         if self.json {
             let object = json!({ name: self.done, "errors": self.errors });
@@ -70,8 +71,8 @@ impl ArgumentResults {
     }
 }
 
-/// The arguments with the names that match, in the place of patterns. What fails goes to `failed`
-/// with its argument.
+/// The arguments, with patterns replaced by the names that match. Calls `failed` with an argument
+/// and its error.
 pub(crate) fn expand(
     client: &Client,
     arguments: &[String],
@@ -80,8 +81,8 @@ pub(crate) fn expand(
     expand_if_known(client, arguments, false, failed)
 }
 
-/// As [`expand`]. With `absent`, no pattern is taken for what may be a name that the server refuses
-/// to look at.
+/// Like [`expand`]. With `absent`, a pattern fails if the server refuses to state whether a file
+/// with exactly that name exists.
 pub(crate) fn expand_if_known(
     client: &Client,
     arguments: &[String],
@@ -118,7 +119,7 @@ impl Semaphore {
         Self { free: Mutex::new(most.max(1)), left: Condvar::new() }
     }
 
-    /// Waits for a permit, and runs `work`.
+    /// Runs `work` with a permit; waits for the permit.
     pub(crate) fn pass<T>(&self, work: impl FnOnce() -> T) -> T {
         let free = lock(&self.free);
         let mut free =
@@ -132,8 +133,7 @@ impl Semaphore {
     }
 }
 
-/// The largest number of arguments that are processed at a time; the library limits the requests
-/// per server.
+/// Maximum number of arguments processed at a time; the library limits the requests per server.
 const MAX_PARALLEL: usize = 32;
 
 /// Runs `ask` for all arguments in parallel, and `then` with the results in their order.
@@ -153,7 +153,7 @@ pub(crate) fn run_parallel<A: Sync, T: Send>(
                 loop {
                     let nth = next.fetch_add(1, Ordering::Relaxed);
                     let Some(argument) = arguments.get(nth) else { return };
-                    // It fails if the receiver has stopped.
+                    // Fails if the receiver has stopped.
                     if sender.send((nth, ask(argument))).is_err() {
                         return;
                     }
@@ -187,7 +187,7 @@ mod tests {
         let mut seen = Vec::new();
         let ask = |argument: &String| {
             let nth: usize = argument.parse().unwrap();
-            // No closure returns before all have started: they run in parallel.
+            // No closure returns before all have started, which proves that they run in parallel.
             if nth < MAX_PARALLEL {
                 first.wait();
             }

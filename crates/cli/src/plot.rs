@@ -1,10 +1,10 @@
-//! Histogram plots: text for a terminal, SVG, PNG.
+//! Histogram plots as text for a terminal, as SVG and as PNG.
 //!
 //! Ticks and numbers are computed once, in `hither_chart::axis`, for all three. SVG and PNG are the
-//! same drawing (`image`, with plotters) on two surfaces. Text is measured in both, and drawn in
-//! the PNG, with DejaVu Sans, which the crate `dejavu` carries (Bitstream Vera licence: free to
-//! embed), so that a plot looks the same on a machine without fonts. If a histogram has more bins
-//! than the plot has room for, neighbouring bins are added.
+//! same drawing (`image`, with plotters) on two backends. Text is measured in both, and drawn in
+//! the PNG, with DejaVu Sans, which the crate `dejavu` contains (Bitstream Vera licence: free to
+//! embed), so a plot looks the same on a machine without fonts. If a histogram has more bins than
+//! the plot has space for, neighbouring bins are added.
 
 mod image;
 mod text;
@@ -15,7 +15,7 @@ use hither::Histogram;
 use hither_chart::axis::{grouped, labels, number, ticks};
 use std::path::Path;
 
-/// The histogram as text, as wide as the terminal.
+/// The histogram as text with the width of the terminal.
 pub(crate) fn terminal(data: &PlotData, title: &str, label: &str) -> String {
     text::draw(data, title, label, text::Paper::from_environment())
 }
@@ -32,7 +32,7 @@ pub(crate) fn png(data: &PlotData, title: &str, label: &str) -> Result<Vec<u8>, 
         .map_err(|error| CommandError::local("cannot draw the PNG image", error))
 }
 
-/// Writes the image files that were requested, each whole or not at all.
+/// Writes the requested image files, each atomically.
 pub(crate) fn write(
     data: &PlotData,
     title: &str,
@@ -66,9 +66,9 @@ pub(crate) struct PlotData {
     pub(crate) hi: f64,
     /// The contents of the bins.
     pub(crate) counts: Vec<f64>,
-    /// Names and values for the box in the corner.
+    /// Names and values in the box in the corner.
     pub(crate) facts: Vec<(&'static str, String)>,
-    /// Positions and names of the marks on the lower axis; computed if none.
+    /// Positions and labels of the ticks on the horizontal axis; computed if none.
     pub(crate) marks: Option<Vec<(f64, String)>>,
     /// The noun that the bins count.
     pub(crate) counted: &'static str,
@@ -94,7 +94,7 @@ impl From<&Histogram> for PlotData {
     }
 }
 
-/// A histogram with few enough bins to be drawn, and what is written beside it.
+/// A histogram with few enough bins to be drawn, and its texts.
 #[derive(Debug, Clone, PartialEq)]
 struct Bars {
     /// Lower edge of the first bar.
@@ -103,13 +103,13 @@ struct Bars {
     width: f64,
     /// Heights; all finite.
     heights: Vec<f64>,
-    /// Upper edge of the histogram. The last bar may go beyond it.
+    /// Upper edge of the histogram, which the last bar may exceed.
     hi: f64,
-    /// Names and values for the box in the corner.
+    /// Names and values in the box in the corner.
     facts: Vec<(&'static str, String)>,
     /// See [`PlotData::marks`].
     marks: Option<Vec<(f64, String)>>,
-    /// The title of the upright axis.
+    /// The title of the vertical axis.
     counted: String,
 }
 
@@ -136,8 +136,8 @@ impl Bars {
         }
     }
 
-    /// Positions and names of the marks on the lower axis: at most `max`, or twice as many if the
-    /// names are given, which are short.
+    /// Positions and labels of the ticks on the horizontal axis: at most `max`, or twice as many if
+    /// the labels are given, because those are short.
     fn marks(&self, max: usize) -> Vec<(f64, String)> {
         let Some(marks) = &self.marks else {
             let ticks = ticks(self.lo, self.hi, max);
@@ -145,7 +145,7 @@ impl Bars {
             return ticks.into_iter().zip(labels).collect();
         };
         let every = marks.len().div_ceil((max * 2).max(1)).max(1);
-        // the mark of zero stays
+        // The label of zero is kept.
         let first = marks.iter().position(|(_, name)| name == "0").unwrap_or(0) % every;
         marks.iter().skip(first).step_by(every).cloned().collect()
     }
@@ -156,7 +156,7 @@ impl Bars {
         (self.lo + self.width * i as f64).min(self.hi)
     }
 
-    /// The lowest and the highest that has to be shown; zero always is.
+    /// The lowest and the highest value of the vertical axis, which always includes zero.
     fn extent(&self) -> (f64, f64) {
         let low = self.heights.iter().copied().fold(0.0, f64::min);
         let high = self.heights.iter().copied().fold(0.0, f64::max);
@@ -164,7 +164,7 @@ impl Bars {
     }
 }
 
-/// `text` without characters that would move the cursor or break a document.
+/// `text` with control characters replaced: they could move the cursor or break a document.
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
@@ -175,7 +175,7 @@ mod tests {
 
     use super::*;
 
-    /// Bins of 0..10 with the heights of a hill.
+    /// A histogram of 0..10 in the shape of a hill.
     pub(super) fn hill(bins: usize) -> PlotData {
         let mut selected = SelectedValues::default();
         for i in 0..20_000_u32 {

@@ -20,7 +20,7 @@ pub(crate) fn with_progress_bar<T>(job: impl FnOnce(&ScanProgress) -> T) -> T {
     std::thread::scope(|scope| {
         scope.spawn(move || show(progress, &waiting));
         let result = job(progress);
-        // The progress bar may have ended by itself.
+        // The progress bar may have ended already.
         let _ = done.send(());
         result
     })

@@ -27,7 +27,7 @@ fn check(page: &str, text: &str) {
     assert!(found == text, "{page} is out of date: write it as {NOTE}");
 }
 
-/// Text in lines of at most `columns`, of which the second and later ones are indented.
+/// `text` in lines of at most `columns`, the second and later ones indented.
 fn wrapped(text: &str, columns: usize, indent: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
@@ -40,14 +40,14 @@ fn wrapped(text: &str, columns: usize, indent: &str) -> String {
     lines.join(&format!("\n{indent}"))
 }
 
-/// A value in TOML as C and the command line have it.
+/// A TOML value in the notation of C and of the command line.
 fn in_words(example: &str) -> String {
     let bare = example.trim_matches(['[', ']', '{', '}', ' ']);
     let bare = bare.replace('\'', "").replace(", ", ",").replace(" = ", ": ");
     if bare.is_empty() { bare } else { format!("`{bare}`") }
 }
 
-/// Text for a cell of a table.
+/// `text` escaped for a cell of a table.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('<', "&lt;").replace('\n', " ")
 }
@@ -203,7 +203,7 @@ fn client_configuration() {
     check("docs/reference/client-configuration.md", &out);
 }
 
-/// The types of the options in Python, with their documentation.
+/// Generates the types of the options in Python, with their documentation.
 #[test]
 fn python_options() {
     let mut out = r#""""Options of a client.
@@ -253,7 +253,7 @@ class ClientOptions(TypedDict, total=False):
     check("python/hither/_options/__init__.py", &out);
 }
 
-/// The options of a client in the guide for C.
+/// Generates the client options in the guide for C.
 #[test]
 fn options_in_c() {
     let mut table = "| option of a client | example | meaning |\n|---|---|---|\n".to_owned();

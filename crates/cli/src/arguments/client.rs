@@ -12,7 +12,7 @@ pub(crate) struct ClientArgs {
     pub(crate) options: ClientOptions,
 }
 
-/// The options that the command line has.
+/// The client options that the command line supports.
 fn table() -> impl Iterator<Item = (&'static ClientOption, &'static str)> {
     ClientOptions::TABLE.iter().filter_map(|option| Some((option, option.flag?)))
 }

@@ -10,7 +10,7 @@ use hither::{
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// The largest file of rules or names, in bytes.
+/// Maximum size of a file of rules or names, in bytes.
 const MAX_LIST_BYTES: u64 = 1 << 30;
 
 /// Arguments of `hither cp`.
@@ -58,7 +58,7 @@ pub(crate) struct Copy {
     pub(crate) quiet: bool,
 }
 
-/// The options that a cluster does not have.
+/// The options that a cluster does not support.
 const NOT_BY_CLUSTER: [&str; 12] = [
     "archive",
     "no_clobber",
@@ -166,7 +166,7 @@ pub(crate) struct LimitArgs {
 }
 
 impl LimitArgs {
-    /// The limit of bandwidth now, in bytes per second.
+    /// The current bandwidth limit, in bytes per second.
     pub(crate) fn rate_now(&self) -> Option<u64> {
         self.bwlimit.as_ref()?.rates_at(minute_of_week()).down
     }
@@ -203,7 +203,7 @@ pub(crate) struct FilterArgs {
 }
 
 impl FilterArgs {
-    /// The patterns of `--include` and `--exclude`, as words of a command.
+    /// The patterns of `--include` and `--exclude` as command-line arguments.
     pub(crate) fn patterns(&self) -> impl Iterator<Item = String> {
         let include = self.include.iter().map(|pattern| format!("--include={pattern}"));
         include.chain(self.exclude.iter().map(|pattern| format!("--exclude={pattern}")))
@@ -226,7 +226,7 @@ impl FilterArgs {
     }
 }
 
-/// Reads a file of rules, names or checksums; `-` is the standard input.
+/// Reads a file of rules, names or checksums; `-` reads the standard input.
 pub(crate) fn read_list(path: &Path) -> Result<String, CommandError> {
     let failed = |error| CommandError::local(format!("cannot read {}", path.display()), error);
     let mut text = String::new();

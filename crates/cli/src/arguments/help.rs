@@ -1,11 +1,11 @@
-//! The help of the command and of its verbs: the command lists its verbs in groups, each verb shows
-//! its own options and names those of the common ones that it uses; `hither help options` describes
-//! them.
+//! The help of the command and of its verbs. The command lists its verbs in groups. Each verb shows
+//! its own options and names the common options that it uses; `hither help options` describes
+//! those.
 
 use crate::exit;
 use clap::{Arg, Command};
 
-/// The headings of the list of verbs, each with the names of its verbs.
+/// The headings of the list of verbs, with the names of their verbs.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Read and analyse", &["draw", "tree", "cat"]),
     ("Copy and synchronise", &["cp", "sync", "check"]),
@@ -18,7 +18,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Setup", &["root-setup", "completions", "options"]),
 ];
 
-/// The groups of the verbs of `command`: headings and verbs.
+/// The groups of the verbs of `command`: each a heading with its verbs.
 pub(crate) fn groups(
     command: &Command,
 ) -> impl Iterator<Item = (&'static str, impl Iterator<Item = &Command>)> {
@@ -40,7 +40,8 @@ pub(super) fn with_help(command: Command) -> Command {
         .mut_subcommands(|verb| with_common(verb, &common))
 }
 
-/// The help of `command`, which is clap's but for the groups: clap knows one list of subcommands.
+/// The help of `command`: clap's template with groups, because clap supports only one list of
+/// subcommands.
 fn template(command: &Command) -> String {
     let header = command.get_styles().get_header();
     let literal = command.get_styles().get_literal();
@@ -91,7 +92,7 @@ fn describe_common(options: &[Arg]) -> String {
     format!("Common options (see hither help options):\n{}", names(options))
 }
 
-/// The names of options, in lines of a terminal.
+/// The names of options, wrapped for a terminal.
 fn names(options: &[Arg]) -> String {
     let mut lines = vec![String::new()];
     for option in options {

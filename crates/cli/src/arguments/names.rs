@@ -191,7 +191,7 @@ impl EntryKind {
     }
 }
 
-/// A limit of sizes in bytes.
+/// A limit on sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SizeLimit {
     Above(u64),
@@ -217,10 +217,10 @@ fn size_limit(text: &str) -> Result<SizeLimit, String> {
     }
 }
 
-/// A time: an age as in `7d`, or a date with or without a time of day, in universal time.
+/// A time: an age such as `7d`, or a date with an optional time of day, in UTC.
 fn time(text: &str) -> Result<SystemTime, String> {
     use chrono::{NaiveDate, NaiveDateTime};
-    // A year alone is no number of seconds.
+    // A year without a month must not be parsed as a number of seconds.
     let age = duration(text).ok().filter(|_| text.ends_with(char::is_alphabetic));
     if let Some(age) = age {
         let then = SystemTime::now().checked_sub(age);
@@ -237,7 +237,7 @@ fn time(text: &str) -> Result<SystemTime, String> {
         .ok_or_else(|| "expected an age, as in 7d or 12h, or a date, as in 2026-11-20".to_owned())
 }
 
-/// The option `--help` of a command that uses its letter otherwise.
+/// The option `--help` without its letter, for commands that use the letter.
 pub(super) fn help_without_letter() -> clap::Arg {
     clap::Arg::new("help").long("help").action(ArgAction::Help).help("Print help")
 }

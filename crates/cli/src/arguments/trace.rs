@@ -23,7 +23,7 @@ pub(crate) enum Trace {
 }
 
 impl Trace {
-    /// The URL of the command line, or the empty string.
+    /// The URL on the command line, or the empty string.
     pub(super) fn url(&self) -> String {
         match self {
             Self::Show(_) | Self::Import(_) => String::new(),
@@ -94,7 +94,8 @@ pub(crate) struct Replay {
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
-    // A URL may hold the sign, and so may a name that is one: what follows must be one.
+    // A URL may contain the sign, and a name may be a URL: so the sign in front of a URL is
+    // preferred.
     let cut = text.find("=http").or_else(|| text.find('=')).ok_or("expected NAME=URL")?;
     let (name, url) = text.split_at(cut);
     Ok((name.to_owned(), url.trim_start_matches('=').to_owned()))

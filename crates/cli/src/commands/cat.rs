@@ -28,7 +28,7 @@ pub(super) fn write_all(
     for url in expand(client, &request.urls, |url, error| outcome.failed(url, error)) {
         match write(client, &url, range.as_ref(), output) {
             Ok(written) if json => {
-                // The standard output has the bytes of the file.
+                // The standard output contains the bytes of the file.
                 let Written { name, range, bytes } = written;
                 let range = [range.start, range.end];
                 eprint_line(&json!({ "url": name, "range": range, "bytes": bytes }).to_string());
@@ -62,7 +62,7 @@ fn write(
     let file = client.file(url)?;
     let mut written = Written { name: file.name(), range: 0..0, bytes: 0 };
     let written_to_end = match wanted {
-        // A range that the file has needs no question for its size.
+        // If the file contains the whole range, its size is not requested.
         Some(ByteRange::Between(range)) => {
             written.range = range.clone();
             let write = |bytes: &[u8]| print(output, bytes, &mut written.bytes);
@@ -81,7 +81,7 @@ fn write(
             client.block_on(client.check_no_directory(url))?;
         }
         let range = wanted.map_or(Ok(0..size), |wanted| wanted.within(size, &written.name))?;
-        // The file has all of it: something else is wrong.
+        // The file contains the whole range: the error has another cause.
         if let (Err(error), true) = (&written_to_end, range == written.range) {
             return Err(error.clone());
         }
@@ -117,7 +117,7 @@ enum ByteRange {
 }
 
 impl ByteRange {
-    /// The part of the range that a file of `size` bytes has.
+    /// The part of the range within a file of `size` bytes.
     fn within(&self, size: u64, name: &str) -> Result<Range<u64>, Error> {
         let first = match self {
             Self::Between(range) => range.start,

@@ -1,5 +1,5 @@
-//! `hither checksum`: checksums from the server, else computed from the file; and their comparison
-//! with those in a list.
+//! `hither checksum`: checksums from the server, otherwise computed from the file; and their
+//! comparison with a list.
 
 mod list;
 
@@ -15,7 +15,7 @@ use list::ListedChecksum;
 use serde_json::json;
 use std::path::Path;
 
-/// The largest number of files that are read at a time: each may have 32 MiB in flight.
+/// Maximum number of files that are read at a time: each may have 32 MiB in flight.
 const MAX_READ: usize = 4;
 
 pub(super) fn run(client: &Client, request: &Checksum, json: bool) -> Result<(), CommandError> {
@@ -96,7 +96,7 @@ fn told_or_computed(
     })
 }
 
-/// Compares files with the checksums in a list, as `md5sum -c` does.
+/// Compares files with a list of checksums, as `md5sum -c` does.
 fn check(client: &Client, path: &Path, request: &Checksum, json: bool) -> Result<(), CommandError> {
     let directory = match &*request.urls {
         [] => None,

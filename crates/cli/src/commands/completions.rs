@@ -16,7 +16,7 @@ pub(super) fn run(shell: Shell) -> Result<(), CommandError> {
         .map_err(|error| CommandError::local("cannot write to the standard output", error))
 }
 
-/// Writes a man page for the command and one for each verb, into a directory that exists.
+/// Writes man pages for the command and each verb into an existing directory.
 pub(super) fn man(directory: &Path) -> Result<(), CommandError> {
     let command = Arguments::command().after_help(describe_codes());
     clap_mangen::generate_to(command, directory).map_err(|error| {

@@ -57,14 +57,14 @@ pub(super) fn run(
             object["tuning"] = tuning_log::as_json(&summary.tuning);
         }
         let object = format!("{object}\n");
-        // The standard output may have the bytes of the file.
+        // The standard output may contain the bytes of the file.
         let is_output = arguments.names.last().is_some_and(|it| it == "-");
         if is_output { eprint_line(object.trim_end()) } else { print(&object)? }
     }
     copied.end()
 }
 
-/// A copy that has ended.
+/// A finished copy.
 pub(super) struct Copied {
     pub(super) summary: CopySummary,
     pub(super) progress: Arc<CopyProgress>,
@@ -81,13 +81,13 @@ impl Copied {
         as_json(&self.summary, &self.progress, self.seconds, self.failure().as_ref())
     }
 
-    /// The result of the command, once everything is printed.
+    /// The result of the command, after everything was printed.
     pub(super) fn end(&self) -> Result<(), CommandError> {
         self.failure().map_or(Ok(()), |failure| Err(failure.printed()))
     }
 }
 
-/// Copies, and prints what went wrong.
+/// Copies, and prints failures.
 pub(super) fn copy(
     client: &Client,
     arguments: &Copy,
@@ -114,7 +114,8 @@ pub(super) fn copy(
         standard_output()?;
     }
     if is_output || spooled.is_some() {
-        // Nothing is kept of an output, and the next input has other bytes, under the same name.
+        // An output cannot be resumed, and the next standard input has other bytes under the same
+        // name.
         options.journal = None;
     } else {
         interrupt::advise(if options.journal.is_some() { RESUME_IF_KEPT } else { START_AGAIN });
@@ -135,7 +136,8 @@ pub(super) fn copy(
         let copying = client.copy(sources, &[], destination, options, progress);
         client.block_on(async {
             match arguments.third_party {
-                // A copy that is lost leaves its file at the target's server.
+                // An interrupted copy would leave its file at the target's server, so it is cleaned
+                // up.
                 Some(_) => interrupt::droppable(copying, client.clean_up()).await,
                 None => copying.await,
             }
@@ -146,7 +148,7 @@ pub(super) fn copy(
     Ok(Copied { summary, progress, seconds })
 }
 
-/// Takes the standard input as the source of a copy to `destination`.
+/// Spools the standard input as the source of a copy to `destination`.
 fn spool(destination: &str, options: &CopyOptions) -> Result<SpooledInput, CommandError> {
     if destination == "-" || destination.ends_with('/') {
         let what = "the standard input has no name: name the file to write, as in URL/name";
@@ -202,8 +204,8 @@ pub(super) fn print_problems(summary: &CopySummary, resumable: bool) {
     }
 }
 
-/// Prints one line about all, and the checksums if they were asked for. Of a copy that failed from
-/// the beginning the errors say enough.
+/// Prints a summary line, and the checksums if requested. If a copy transferred nothing and failed,
+/// its errors suffice.
 pub(super) fn print_totals(summary: &CopySummary, seconds: f64, with_checksums: bool) {
     let done = summary.files + summary.files_skipped + summary.files_deleted;
     if done == 0 && !summary.failures.is_empty() {

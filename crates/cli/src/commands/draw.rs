@@ -31,7 +31,7 @@ pub(super) fn run(client: &Client, arguments: &Draw, json: bool) -> Result<(), C
     Ok(())
 }
 
-/// Draws, and writes the image files that were requested.
+/// Draws, and writes the requested image files.
 pub(super) fn draw(client: &Client, arguments: &Draw) -> Result<DrawResult, CommandError> {
     let target = TreeUrl::parse(&arguments.target);
     let mut request = DrawRequest::new(&arguments.expression, arguments.cut.as_deref());

@@ -61,7 +61,7 @@ pub(super) fn run(
     }
 }
 
-/// Prints an explanation, and the job's own result behind it.
+/// Prints an explanation, followed by the job's own result.
 fn show(
     options: &ExplanationArgs,
     explained: &Explanation,
@@ -97,7 +97,7 @@ pub(super) fn serve(log: &Path, json: bool) -> Result<(), CommandError> {
     };
     let mut requests = Vec::new();
     for line in BufReader::new(input).lines() {
-        // The last line may be unfinished, and the log may have been written by several programs.
+        // The last line may be incomplete, and other programs may have written to the log.
         requests.extend(logged_request(&line.map_err(failed)?));
     }
     let Some(diagnosis) = explain_log(&requests) else {
@@ -126,8 +126,8 @@ fn draw_times(drawing: &DrawResult) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "  {label:<26} {value}");
     };
-    // With metadata from the store, the first connection is opened for data. It may take longer
-    // than the phase, which a connection of an earlier read serves then.
+    // If the metadata comes from the store, the first connection is opened for data. Opening it may
+    // take longer than the phase if a connection of an earlier read serves the phase.
     let [mut open, mut data] = [report.open_seconds, report.data_seconds];
     let first = if report.metadata_from_store { &mut data } else { &mut open };
     let connect = report.connect_seconds.min(*first);

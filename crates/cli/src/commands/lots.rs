@@ -1,4 +1,4 @@
-//! `hither lots`: space that is reserved on a server of hither.
+//! `hither lots`: reserved space on a server of hither.
 
 use crate::arguments::Lots;
 use crate::exit::CommandError;

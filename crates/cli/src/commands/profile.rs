@@ -1,4 +1,4 @@
-//! `hither profile`: where the time of a server goes, how fast storage is, what limits a path.
+//! `hither profile`: profiles of a server's time, of storage, and of a path.
 
 mod network;
 mod storage;
@@ -32,7 +32,7 @@ pub(super) fn run(request: &Profile, common: &GlobalArgs) -> Result<(), CommandE
     }
     let (stopper, stop) = mpsc::channel();
     interrupt::handle(move || {
-        // The profile may be over.
+        // The profile may have ended already.
         let _ = stopper.send(());
     });
     let profiler = Profiler::prepare();
@@ -71,7 +71,7 @@ pub(super) fn run(request: &Profile, common: &GlobalArgs) -> Result<(), CommandE
     Ok(print(&if json { object()? + "\n" } else { profile.to_text() })?)
 }
 
-/// A line on a terminal, hidden until there is something to show.
+/// A progress line for a terminal, hidden until it has a text.
 pub(super) fn progress_line() -> ProgressBar {
     let bar = ProgressBar::hidden();
     if stderr().is_terminal() {
@@ -82,7 +82,7 @@ pub(super) fn progress_line() -> ProgressBar {
     bar
 }
 
-/// Shows on a terminal how far a command is, `elapsed` after its beginning.
+/// Shows the progress of a command on a terminal, `elapsed` after its start.
 pub(super) fn show(bar: &ProgressBar, elapsed: Duration, how_far: impl FnOnce() -> String) {
     if elapsed < BEFORE_SHOWING || !stderr().is_terminal() {
         return;
@@ -93,7 +93,7 @@ pub(super) fn show(bar: &ProgressBar, elapsed: Duration, how_far: impl FnOnce() 
     bar.set_message(how_far());
 }
 
-/// A command that runs; ended when this is dropped.
+/// A running command, which is ended on drop.
 #[derive(Debug)]
 struct Running(Child);
 
@@ -107,14 +107,14 @@ impl Drop for Running {
     fn drop(&mut self) {
         if self.goes_on() {
             let id = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
-            // It may have ended meanwhile.
+            // The command may have ended already.
             let _ = id.map(|id| kill_process(id, Signal::TERM));
             let _ = self.0.wait();
         }
     }
 }
 
-/// Starts the command. With JSON its output goes to the standard error.
+/// Starts the command. With `--json`, its output goes to the standard error.
 fn start(program: &OsString, arguments: &[OsString], json: bool) -> Result<Running, CommandError> {
     let mut command = Command::new(program);
     command.args(arguments);
@@ -126,7 +126,7 @@ fn start(program: &OsString, arguments: &[OsString], json: bool) -> Result<Runni
     started.map(Running).map_err(failed)
 }
 
-/// Writes a file that was asked for.
+/// Writes a requested file.
 pub(super) fn write(
     path: Option<&Path>,
     content: impl FnOnce() -> String,

@@ -1,9 +1,10 @@
 //! `hither root-setup`: compiles the plug-in for ROOT, and registers it in `.rootrc`.
 //!
-//! A class that derives from ROOT's `TFile` fits only the ROOT that it was compiled against, so the
-//! plug-in ships as source: the files of `root/` are in this program. [`installation`] finds a
-//! ROOT, [`build`] compiles for it into a folder of its own below the user's data folder,
-//! [`registration`] writes the lines by which ROOT finds it. ROOT's own files stay as they are.
+//! A class that derives from ROOT's `TFile` is compatible only with the ROOT that it was compiled
+//! against, so the plug-in ships as source: this program contains the files of `root/`.
+//! [`installation`] finds a ROOT, [`build`] compiles for it into a separate folder in the user's
+//! data folder, [`registration`] writes the lines by which ROOT finds it. ROOT's own files are not
+//! changed.
 
 mod build;
 mod installation;
@@ -88,7 +89,7 @@ fn failed(what: &str, path: &Path, error: std::io::Error) -> CommandError {
     CommandError::local(format!("{what} {}", path.display()), error)
 }
 
-/// Runs a program that has to succeed, and returns its output.
+/// Runs a program that must succeed, and returns its output.
 fn output_of(command: &mut Command) -> Result<String, CommandError> {
     let name = command.get_program().to_string_lossy().into_owned();
     let done = command

@@ -20,7 +20,7 @@ pub(super) fn run(request: &Serve, common: &GlobalArgs) -> Result<(), CommandErr
     let root = settings.root.clone();
     let write = settings.write;
     let tape = tape_helper(&settings)?;
-    // Threads hand it down, so it comes first.
+    // Threads inherit the confinement, so it comes before they are started.
     hither_server::confine(&settings, &read_later(common));
     let server = Server::start_with_tape(settings, tape)?;
     let reloader = server.reloader();
@@ -52,7 +52,7 @@ pub(super) fn print_metrics(metrics: Option<&str>) -> Result<(), CommandError> {
 }
 
 /// Runs a server until Ctrl-C or SIGTERM. `reload` is called after each SIGHUP, and returns the
-/// keys that need a restart; `announce` prints where the server is.
+/// keys that need a restart; `announce` prints the address of the server.
 pub(super) fn run_until_stopped(
     mut server: Server,
     reload: impl Fn() -> Result<Vec<&'static str>, CommandError> + Send + Sync + 'static,
@@ -72,14 +72,14 @@ pub(super) fn run_until_stopped(
     Ok(())
 }
 
-/// Starts the process that may run the command of `[tape]`: this program again.
+/// Starts the process that may run the `[tape]` command: this program with another verb.
 fn tape_helper(settings: &Settings) -> Result<Option<TapeHelper>, CommandError> {
     let program = std::env::current_exe()
         .map_err(|error| CommandError::local("cannot find this program".to_owned(), error))?;
     Ok(TapeHelper::start(settings, &program, &[TAPE_HELPER])?)
 }
 
-/// Runs that process.
+/// Runs the tape helper process.
 pub(super) fn run_tape_helper() -> Result<(), CommandError> {
     hither_server::run_tape_helper()
         .map_err(|error| CommandError::local("the tape helper failed".to_owned(), error))
@@ -94,11 +94,11 @@ fn read_later(common: &GlobalArgs) -> Vec<PathBuf> {
 
 /// Notifies the service manager, if there is one.
 fn notify(states: &[NotifyState<'_>]) {
-    // Nothing can be done about a service manager that is gone.
+    // If the service manager is gone, the notification is lost.
     let _ = sd_notify::notify(states);
 }
 
-/// Reloads the configuration. If it has an error, the settings stay as they are.
+/// Reloads the configuration. If it is invalid, the settings stay unchanged.
 fn report_reload(reload: &impl Fn() -> Result<Vec<&'static str>, CommandError>) {
     let now = NotifyState::monotonic_usec_now();
     notify(&now.map_or_else(|_| vec![], |now| vec![NotifyState::Reloading, now]));
@@ -117,7 +117,7 @@ fn report_reload(reload: &impl Fn() -> Result<Vec<&'static str>, CommandError>) 
     notify(&[NotifyState::Ready]);
 }
 
-/// Settings from the options first, then the configuration file, then the defaults.
+/// Settings from the options, otherwise from the configuration file, otherwise the defaults.
 fn settings(request: &Serve, common: &GlobalArgs) -> Result<Settings, CommandError> {
     let mut settings = match &common.client.options.config {
         None => Settings::new(""),

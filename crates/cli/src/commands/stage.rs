@@ -54,7 +54,7 @@ pub(crate) fn run(client: &Client, request: &Stage, json: bool) -> Result<(), Co
     if request.wait {
         let waiting = StagingRequest::follow(&staged, &mut states, |nth| {
             let url = urls.get(nth).map(|url| redact_url(url)).unwrap_or_default();
-            // A reader that has gone away is no reason to stop.
+            // If the reader of the output has gone away, staging continues.
             drop(outcome.title(&format!("online {url}\n")));
         });
         timed_out = match request.timeout {

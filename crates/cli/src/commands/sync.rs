@@ -1,4 +1,4 @@
-//! `hither sync`: makes a tree equal to another one.
+//! `hither sync`: makes a tree equal to another tree.
 
 pub(super) mod check;
 mod difference_output;

@@ -14,7 +14,7 @@ use std::fmt::Write;
 use std::io::Read;
 use std::path::Path;
 
-/// The largest export of learned sets that is read, in bytes.
+/// Maximum size of an imported export, in bytes.
 const MAX_IMPORTED_BYTES: u64 = 16 << 20;
 
 pub(super) fn run(client: &Client, request: &Tree, json: bool) -> Result<(), CommandError> {

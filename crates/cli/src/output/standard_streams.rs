@@ -1,8 +1,8 @@
-//! The standard streams that the command is started without, as by `>&-` of a shell.
+//! Standard streams that were closed when the command started, as by `>&-` in a shell.
 //!
-//! The next file that is opened would take the place of a closed stream, and get what is printed.
-//! Rust's runtime opens `/dev/null` there: then results are lost without an error, and an input
-//! that nobody gave is an empty one. So the closed ones are remembered before that.
+//! The next opened file would get the descriptor of a closed stream, and the output printed to it.
+//! Rust's runtime opens `/dev/null` there: then results are lost without an error, and a missing
+//! input reads as empty. So the closed streams are recorded before that.
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, fcntl_getfd};
@@ -14,9 +14,9 @@ static NO_INPUT: AtomicBool = AtomicBool::new(false);
 static NO_OUTPUT: AtomicBool = AtomicBool::new(false);
 static NO_ERRORS: AtomicBool = AtomicBool::new(false);
 
-/// Remembers the standard streams that are closed, and opens `/dev/null` in their places.
+/// Records the closed standard streams, and opens `/dev/null` in their places.
 pub fn note_closed_streams() {
-    // In the order of their numbers: what is opened gets the lowest that is free.
+    // In ascending order: an opened file gets the lowest free descriptor.
     note(&NO_INPUT, fcntl_getfd(io::stdin()));
     note(&NO_OUTPUT, fcntl_getfd(io::stdout()));
     note(&NO_ERRORS, fcntl_getfd(io::stderr()));
@@ -25,7 +25,7 @@ pub fn note_closed_streams() {
 fn note<T>(is_closed: &AtomicBool, flags: Result<T, Errno>) {
     if flags.err() == Some(Errno::BADF) {
         is_closed.store(true, Ordering::Relaxed);
-        // Until the process ends, and for the programs that it starts.
+        // The descriptor stays open until the process ends, and child processes inherit it.
         let _ = open("/dev/null", OFlags::RDWR, Mode::empty()).map(IntoRawFd::into_raw_fd);
     }
 }
@@ -33,7 +33,7 @@ fn note<T>(is_closed: &AtomicBool, flags: Result<T, Errno>) {
 /// The standard input.
 ///
 /// # Errors
-/// The command was started without one.
+/// The command was started without a standard input.
 pub(crate) fn standard_input() -> io::Result<Stdin> {
     given(&NO_INPUT).map(|()| io::stdin())
 }
@@ -41,7 +41,7 @@ pub(crate) fn standard_input() -> io::Result<Stdin> {
 /// The standard output.
 ///
 /// # Errors
-/// The command was started without one.
+/// The command was started without a standard output.
 pub(crate) fn standard_output() -> io::Result<Stdout> {
     given(&NO_OUTPUT).map(|()| io::stdout())
 }

@@ -1,4 +1,4 @@
-//! A histogram as SVG and PNG: one drawing for both surfaces.
+//! A histogram as SVG and PNG: one drawing for both backends.
 
 use std::error::Error;
 
@@ -12,10 +12,10 @@ use super::{Bars, printable};
 /// Width and height in pixels.
 pub(super) const SIZE: (u32, u32) = (1000, 640);
 
-/// More bars than this would be thinner than two pixels.
+/// Maximum number of bars: with more, bars would be narrower than two pixels.
 pub(super) const MAX_BARS: usize = 450;
 
-/// Marks on the lower axis.
+/// Maximum number of ticks on the horizontal axis.
 const MAX_MARKS: usize = 9;
 
 const INK: RGBColor = RGBColor(40, 44, 52);
@@ -25,14 +25,14 @@ const FILL: RGBColor = RGBColor(190, 211, 232);
 
 type Drawn<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// The picture as an SVG document.
+/// The drawing as an SVG document.
 pub(super) fn svg(bars: &Bars, title: &str, label: &str) -> Drawn<String> {
     let mut document = String::new();
     draw(SVGBackend::with_string(&mut document, SIZE), bars, title, label)?;
     Ok(document)
 }
 
-/// The picture as a PNG file.
+/// The drawing as a PNG file.
 pub(super) fn png(bars: &Bars, title: &str, label: &str) -> Drawn<Vec<u8>> {
     let (width, height) = SIZE;
     let mut pixels = vec![255_u8; width as usize * height as usize * 3];
@@ -54,7 +54,7 @@ type Area<B> = DrawingArea<B, plotters::coord::Shift>;
 /// The result of drawing with backend `B`.
 type Painted<B> = Result<(), DrawingAreaErrorKind<<B as DrawingBackend>::ErrorType>>;
 
-/// Positions of numbers in the image.
+/// The mapping of values to pixels.
 struct Scale {
     x: (f64, f64),
     y: (f64, f64),
@@ -70,7 +70,7 @@ impl Scale {
     }
 }
 
-/// `start` where `x` is the lower limit, `end` where it is the upper one.
+/// The pixel of `x`: `start` at the lower limit, `end` at the upper one.
 fn between(x: f64, (lo, hi): (f64, f64), start: i32, end: i32) -> i32 {
     let share = (x / (hi - lo) - lo / (hi - lo)).clamp(-1.0, 2.0);
     #[expect(clippy::cast_possible_truncation, reason = "not far from the picture")]
@@ -89,7 +89,7 @@ where
     let room = (high - low) * 0.06;
     let bottom = if low < 0.0 { low - room } else { low };
     let facts = Facts::beside(bars);
-    // bars end below the box
+    // Bars end below the box.
     let below = f64::from(FRAME.3 - FRAME.1 - facts.height - 10) / f64::from(FRAME.3 - FRAME.1);
     let top = (high + room).max(bottom + (facts.highest - bottom) / below.max(0.1));
     let scale = Scale { x: (bars.lo, bars.hi), y: (bottom, top) };
@@ -105,7 +105,7 @@ where
     draw_all().map_err(|error| error.to_string().into())
 }
 
-/// Lines at the ticks, and their numbers.
+/// Draws grid lines at the ticks, and their labels.
 fn draw_grid<B: DrawingBackend>(area: &Area<B>, bars: &Bars, scale: &Scale) -> Painted<B> {
     let (left, top, right, bottom) = FRAME;
     for (mark, name) in bars.marks(MAX_MARKS) {
@@ -126,7 +126,7 @@ fn draw_grid<B: DrawingBackend>(area: &Area<B>, bars: &Bars, scale: &Scale) -> P
     Ok(())
 }
 
-/// The steps of the bars, filled down to zero.
+/// Draws the outline of the bars, filled down to zero.
 fn draw_bars<B: DrawingBackend>(area: &Area<B>, bars: &Bars, scale: &Scale) -> Painted<B> {
     let floor = scale.y(0.0);
     let mut outline = vec![(scale.x(bars.edge(0)), floor)];
@@ -145,7 +145,7 @@ fn draw_bars<B: DrawingBackend>(area: &Area<B>, bars: &Bars, scale: &Scale) -> P
     area.draw(&PathElement::new(outline, LINE.stroke_width(2)))
 }
 
-/// The rectangle around the bars, with its ticks.
+/// Draws the frame around the bars, with its ticks.
 fn draw_frame<B: DrawingBackend>(area: &Area<B>, bars: &Bars, scale: &Scale) -> Painted<B> {
     let (left, top, right, bottom) = FRAME;
     area.draw(&Rectangle::new([(left, top), (right, bottom)], INK.stroke_width(1)))?;
@@ -160,7 +160,7 @@ fn draw_frame<B: DrawingBackend>(area: &Area<B>, bars: &Bars, scale: &Scale) -> 
     Ok(())
 }
 
-/// Title and axis labels.
+/// Draws the title and the labels of the axes.
 fn draw_names<B: DrawingBackend>(
     area: &Area<B>,
     bars: &Bars,
@@ -178,11 +178,11 @@ fn draw_names<B: DrawingBackend>(
     area.draw_text(&bars.counted, &upwards, (14, top))
 }
 
-/// The box with numbers, in that upper corner where it covers less.
+/// The box with numbers, in the upper corner where it covers fewer bars.
 struct Facts {
     left: i32,
     height: i32,
-    /// The highest bar below it.
+    /// The highest bar under the box.
     highest: f64,
 }
 
@@ -227,7 +227,7 @@ fn text(size: i32) -> TextStyle<'static> {
     TextStyle::from(("sans-serif", size).into_font()).color(&INK)
 }
 
-/// At most `most` characters.
+/// `text` with at most `most` characters.
 fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();

@@ -1,7 +1,7 @@
 //! A histogram as text.
 //!
-//! One column of the plot is one bar, or half of one, or several. Blocks of eighths of a line show
-//! its height; without Unicode, `#` and `:` show halves.
+//! A column of the plot is one bar, half of a bar, or several bars. Block characters show its
+//! height in eighths of a line; without Unicode, `#` and `:` show halves.
 
 use super::{Bars, PlotData, printable};
 use hither_chart::axis::{labels, number, ticks};
@@ -13,12 +13,12 @@ pub(super) struct Paper {
     pub(super) columns: usize,
     /// Lines for the bars.
     pub(super) lines: usize,
-    /// True if the output has more than ASCII.
+    /// True if the output may contain Unicode.
     pub(super) unicode: bool,
 }
 
 impl Paper {
-    /// The width is `COLUMNS`, or 80; the output is ASCII if the locale is not UTF-8.
+    /// The width is `COLUMNS`, or 80; the character set is ASCII unless the locale is UTF-8.
     pub(super) fn from_environment() -> Self {
         let columns = std::env::var("COLUMNS").ok().and_then(|text| text.trim().parse().ok());
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
@@ -38,7 +38,7 @@ impl Paper {
 const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const HALVES: [char; 3] = [' ', ':', '#'];
 
-/// The characters that lines are made of.
+/// The characters of which lines consist.
 struct Ink {
     blocks: &'static [char],
     side: char,
@@ -85,7 +85,7 @@ fn push_line(picture: &mut String, line: &str) {
     picture.push('\n');
 }
 
-/// Title and facts on one line if there is room, else below each other.
+/// Title and facts on one line if it has space for them, otherwise on separate lines.
 fn wrapped(title: &str, facts: &[String], columns: usize) -> Vec<String> {
     let joined = facts.join("   ");
     let used = title.chars().count() + joined.chars().count();
@@ -109,7 +109,7 @@ fn wrapped(title: &str, facts: &[String], columns: usize) -> Vec<String> {
     lines
 }
 
-/// The lines with bars, from the top.
+/// Draws the lines with bars, from the top.
 fn draw_bars(
     picture: &mut String,
     bars: &Bars,
@@ -124,7 +124,7 @@ fn draw_bars(
     let (low, high) = bars.extent();
     let marks = ticks(low, high, 5);
     let names = labels(&marks);
-    // in lines from the bottom
+    // In lines from the bottom.
     let level = |height: f64| (height - low) / (high - low) * count;
     let whole = |x: f64| {
         #[expect(
@@ -148,7 +148,7 @@ fn draw_bars(
             let filled = level(*height) - line as f64;
             #[expect(clippy::cast_precision_loss, reason = "eight steps")]
             let mut step = whole(filled * steps as f64).min(steps);
-            // what is there is shown, however little it is
+            // A positive value is always visible, however small.
             if line == 0 && step == 0 && *height > 0.0 {
                 step = 1;
             }
@@ -159,7 +159,7 @@ fn draw_bars(
     }
 }
 
-/// The axis below the bars, its numbers, and its label.
+/// Draws the horizontal axis, its numbers, and its label.
 fn draw_floor(
     picture: &mut String,
     bars: &Bars,
@@ -232,7 +232,7 @@ mod tests {
         let side = picture.lines().find_map(|line| line.chars().position(|c| c == '┤')).unwrap();
         let highest = histogram.counts.iter().copied().fold(0.0, f64::max);
         for (bin, count) in histogram.counts.iter().enumerate() {
-            // fifty columns for ten bins
+            // Fifty columns for ten bins.
             let column = side + 3 + 5 * bin;
             let eighths: usize = picture
                 .lines()

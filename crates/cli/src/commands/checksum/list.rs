@@ -1,7 +1,8 @@
-//! Lists of checksums, as `md5sum` and `sha256sum` write and read them: a line for each file, with
-//! the checksum in hexadecimal digits, two spaces and the name. A line whose name has a line break
-//! or a backslash begins with a backslash, and has `\n`, `\r` and `\\` in their place. Also read:
-//! a star in the place of the second space, `MD5 (NAME) = CHECKSUM`, and `md5:CHECKSUM  NAME`.
+//! Lists of checksums in the format of `md5sum` and `sha256sum`: one line per file, with the
+//! checksum in hexadecimal digits, two spaces and the name. If the name contains a line break or a
+//! backslash, the line begins with a backslash, and these characters are written as `\n`, `\r` and
+//! `\\`. Three other forms are also read: a star instead of the second space, `MD5 (NAME) =
+//! CHECKSUM`, and `md5:CHECKSUM  NAME`.
 
 use hither::{Algorithm, Checksum};
 
@@ -16,7 +17,7 @@ pub(super) struct ListedChecksum {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ChecksumList {
     pub(super) checksums: Vec<ListedChecksum>,
-    /// The number of lines that have none.
+    /// The number of lines without a valid checksum.
     pub(super) unread: usize,
 }
 
@@ -27,13 +28,13 @@ pub(super) fn line(value: &Checksum, name: &str) -> String {
     format!("{mark}{}  {escaped}\n", value.hex())
 }
 
-/// A name in one line.
+/// A name with its special characters escaped, in one line.
 pub(super) fn escaped(name: &str) -> String {
     name.replace('\\', r"\\").replace('\n', r"\n").replace('\r', r"\r")
 }
 
-/// The checksums in `text`. Without an algorithm, the number of digits says which one it is, and
-/// eight are adler32.
+/// The checksums in `text`. Without an algorithm, the number of digits selects it; eight digits are
+/// adler32.
 pub(super) fn parse(text: &str, algorithm: Option<Algorithm>) -> ChecksumList {
     let mut checksums = Vec::new();
     let mut unread = 0;
@@ -54,7 +55,7 @@ fn entry(line: &str, algorithm: Option<Algorithm>) -> Option<ListedChecksum> {
     Some(ListedChecksum { name, expected })
 }
 
-/// `MD5 (NAME) = CHECKSUM`.
+/// Parses `MD5 (NAME) = CHECKSUM`.
 fn tagged(line: &str) -> Option<(Checksum, &str)> {
     let (algorithm, rest) = line.split_once(" (")?;
     let (name, digits) = rest.rsplit_once(") = ")?;
@@ -62,7 +63,7 @@ fn tagged(line: &str) -> Option<(Checksum, &str)> {
     Some((Checksum::from_hex(algorithm, digits.trim_end()).ok()?, name))
 }
 
-/// `CHECKSUM  NAME`.
+/// Parses `CHECKSUM  NAME`.
 fn untagged(line: &str, algorithm: Option<Algorithm>) -> Option<(Checksum, &str)> {
     let (value, rest) = line.split_once(' ')?;
     let name = rest.strip_prefix([' ', '*']).filter(|name| !name.is_empty())?;

@@ -1,4 +1,4 @@
-//! `hither cp --cluster`: hands the copy to the Python package, which speaks to Dask.
+//! `hither cp --cluster`: runs the copy with the Python package, which uses Dask.
 
 use crate::arguments::{Copy, GlobalArgs};
 use crate::environment::variable;
@@ -7,10 +7,10 @@ use hither::ThirdParty;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// The Python that has the package, where it is not the first one in `PATH`.
+/// The variable that names the Python with the package; by default the first one in `PATH`.
 const PYTHON: &str = "HITHER_PYTHON";
 
-/// Runs the package's command, or says that this Python has no package.
+/// Runs the package's command, or reports that this Python has no package.
 const PROGRAM: &str = "\
 import importlib.util, sys
 if importlib.util.find_spec('hither') is None:
@@ -21,7 +21,7 @@ from hither.cluster.__main__ import main
 sys.exit(main())
 ";
 
-/// Becomes the command of the Python package; returns the error if it cannot.
+/// Replaces this process with the command of the Python package; returns the error if that fails.
 pub(crate) fn run(request: &Copy, common: &GlobalArgs) -> CommandError {
     let [source, destination] = &*request.names else {
         return CommandError::usage("a cluster copies one directory: name it and its destination");

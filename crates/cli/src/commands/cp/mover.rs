@@ -1,5 +1,5 @@
-//! `hither mover`: the process that copies for a cluster on one of its nodes, and the listing that
-//! the cluster deals out.
+//! `hither mover`: the process that copies for a cluster on one of its nodes, and the listing of
+//! the tree that the cluster copies.
 
 use crate::arguments::{Mover, read_list};
 use crate::exit::CommandError;
@@ -18,8 +18,8 @@ pub(crate) fn run(client: &Client, request: &Mover) -> Result<(), CommandError> 
     Ok(client.block_on(client.run_mover(Path::new(&request.place), idle))?)
 }
 
-/// Prints an object for each name below the tree, as they are found, and `{"end": true}`. A name
-/// that some destination takes for an earlier one of its directory is `alike`.
+/// Prints an object for each name below the tree, as it is found, and `{"end": true}` at the end. A
+/// name that some destinations cannot distinguish from an earlier one in its directory is `alike`.
 fn list(client: &Client, request: &Mover) -> Result<(), CommandError> {
     let named = client.storage_path(&read_list(Path::new(&request.place))?)?;
     let below = |path: &str| {

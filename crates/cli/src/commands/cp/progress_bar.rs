@@ -25,7 +25,7 @@ pub(in crate::commands) fn with_progress_bar<T>(
     std::thread::scope(|scope| {
         scope.spawn(move || show(progress, &waiting));
         let result = job();
-        // The progress bar may have ended by itself.
+        // The progress bar may have ended already.
         let _ = done.send(());
         result
     })
@@ -36,12 +36,14 @@ fn show(progress: &CopyProgress, done: &mpsc::Receiver<()>) {
         return;
     }
     let bar = ProgressBar::hidden();
-    // Bytes of an earlier attempt do not count for the rate, which takes two positions.
+    // Bytes of an earlier attempt are not included in the rate, which is computed between two
+    // positions.
     bar.set_position(progress.figures().bytes_done);
     bar.reset_eta();
     while done.recv_timeout(BETWEEN_UPDATES) == Err(mpsc::RecvTimeoutError::Timeout) {
         let figures = progress.figures();
-        // No size is known, as of a file that is staged from tape: a bar of nothing is a full one.
+        // While no size is known, as of a file that is being staged from tape, a spinner is shown:
+        // a bar of length zero looks complete.
         let is_sized = figures.bytes_found > 0;
         bar.set_style(style(if is_sized { SIZED } else { "{spinner} {elapsed}, {msg}" }));
         bar.set_length(figures.bytes_found);

@@ -1,6 +1,6 @@
-//! The standard input as a file. An upload begins with the size of the file, and a pipe has none:
-//! its bytes are kept in a temporary file until it ends. That file has no name, so that nothing is
-//! left of it.
+//! The standard input as a file. An upload begins with the size of the file, and the size of a pipe
+//! is unknown, so its bytes are spooled to a temporary file until it ends. That file has no name,
+//! so it is never left behind.
 
 use crate::output::standard_streams::standard_input;
 use std::fs::File;
@@ -19,7 +19,7 @@ impl SpooledInput {
     }
 
     fn of(mut input: File) -> io::Result<Self> {
-        // Of a file that somebody has begun to read, the rest is meant.
+        // A file that was partly read is spooled, because only the rest of it is the input.
         if input.metadata()?.is_file() && input.stream_position()? == 0 {
             return Ok(Self(input));
         }
@@ -28,7 +28,7 @@ impl SpooledInput {
         Ok(Self(spooled))
     }
 
-    /// A path that leads to the bytes while this lives.
+    /// A path to the bytes, valid while this value lives.
     pub(super) fn path(&self) -> PathBuf {
         PathBuf::from(format!("/dev/fd/{}", self.0.as_raw_fd()))
     }

@@ -6,7 +6,7 @@ use hither::{CopyProgress, TunedKnob, TuningDecision};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Prints the decisions so far of a copy that Ctrl-C ends.
+/// Prints the decisions so far if Ctrl-C ends the copy.
 pub(crate) fn print_if_interrupted(progress: &Arc<CopyProgress>) {
     let progress = Arc::clone(progress);
     interrupt::report(move || print_table(&progress.tuning()));

@@ -1,4 +1,4 @@
-//! `hither du`: sums of the sizes of files.
+//! `hither du`: total sizes of directories.
 
 use crate::arguments::Du;
 use crate::exit::CommandError;
@@ -43,17 +43,17 @@ pub(crate) fn run(client: &Client, request: &Du, json: bool) -> Result<(), Comma
     outcome.end("directories")
 }
 
-/// The sums of a directory, with all below it.
+/// The totals of a directory, including everything below it.
 #[derive(Debug, Default)]
 struct Sum {
     bytes: u64,
     files: u64,
     directories: u64,
-    /// Files whose sizes the server does not tell.
+    /// Files whose sizes the server does not state.
     unknown_sizes: u64,
 }
 
-/// The sums of directories down to a level, by their paths.
+/// The totals of directories down to a level, by path.
 struct Sums {
     root: String,
     depth: usize,
@@ -61,7 +61,7 @@ struct Sums {
 }
 
 impl Sums {
-    /// Counts an entry in each directory that it is in, and a directory in itself, too.
+    /// Adds an entry to the totals of all directories above it; a directory also to its own.
     fn add(&mut self, entry: &DirEntry) {
         let is_directory = entry.kind == FileKind::Directory;
         let relative = entry.path.strip_prefix(&self.root).unwrap_or(&entry.path);
@@ -82,7 +82,7 @@ impl Sums {
     }
 }
 
-/// Shows the sums, a directory after those in it.
+/// Prints the totals, each directory after those below it.
 fn show(
     sums: &Sums,
     named: &StoragePath,

@@ -52,7 +52,7 @@ pub(crate) fn run(client: &Client, request: &Find, json: bool) -> Result<(), Com
 
 fn takes(request: &Find, names: &Filter, entry: &DirEntry) -> bool {
     let name = entry.path.rsplit('/').next().unwrap_or_default();
-    // What has no time is neither newer nor older than another.
+    // An entry without a time is neither newer nor older.
     let changed = |is: fn(&std::time::SystemTime, &std::time::SystemTime) -> bool, limit| {
         entry.modified.is_some_and(|modified| is(&modified, limit))
     };
@@ -65,7 +65,7 @@ fn takes(request: &Find, names: &Filter, entry: &DirEntry) -> bool {
         && request.older.as_ref().is_none_or(|limit| changed(|a, b| a < b, limit))
 }
 
-/// The name of an entry: as it is for other programs, in one line on a terminal.
+/// The name of an entry: unchanged for other programs, in one line on a terminal.
 fn line(request: &Find, named: &StoragePath, entry: &DirEntry) -> String {
     let name = named.display_url(&entry.path);
     if request.null {

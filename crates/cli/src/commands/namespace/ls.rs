@@ -8,7 +8,7 @@ use hither::{Client, DirEntry, Error, ErrorKind, FileKind, StoragePath};
 use hither_transport::redact_url;
 use std::fmt::Write;
 
-/// The deepest level of a recursive listing: a server that has more is in a loop.
+/// Maximum level of a recursive listing: a server with more levels is in a loop.
 const MAX_LEVELS: usize = 256;
 
 pub(crate) fn run(client: &Client, request: &Ls, json: bool) -> Result<(), CommandError> {
@@ -70,7 +70,7 @@ struct Listing<'a> {
 }
 
 impl Listing<'_> {
-    /// Shows a listing and, if that is wanted, the directories in it, and so on.
+    /// Prints a listing and, if recursive, the directories below it.
     fn show_all(
         &self,
         title: &str,
@@ -79,7 +79,7 @@ impl Listing<'_> {
         outcome: &mut ArgumentResults,
     ) -> std::io::Result<()> {
         let directories = self.show(listed, title, first, outcome)?;
-        // Directories to list, the next one last: path, title and level.
+        // Stack of directories to list, the next one last: path, title and level.
         let mut waiting = self.below(directories, title, 1);
         while let Some((path, title, level)) = waiting.pop() {
             match list(self.client, self.named, &path) {
@@ -93,7 +93,7 @@ impl Listing<'_> {
         Ok(())
     }
 
-    /// The directories that a recursive listing shows after the directory `title`, the first one
+    /// The directories that a recursive listing prints after the directory `title`, the first one
     /// last: path, title and level.
     fn below(
         &self,
@@ -112,7 +112,7 @@ impl Listing<'_> {
         directories.into_iter().rev().map(titled).collect()
     }
 
-    /// Shows one directory or file. Returns the directories in it.
+    /// Prints one directory or file. Returns the directories in it.
     fn show(
         &self,
         Listed { entries, failed, is_file }: Listed,

@@ -24,7 +24,7 @@ fn make(client: &Client, url: &str, parents: bool) -> Result<StoragePath, Error>
         client.block_on(named.storage.make_directory(&named.path))?;
         return Ok(named);
     }
-    // Upwards to the first directory that exists, then downwards.
+    // Upwards to the first existing directory, then downwards.
     let mut missing = Vec::new();
     let mut path = &*named.path;
     loop {
@@ -43,7 +43,7 @@ fn make(client: &Client, url: &str, parents: bool) -> Result<StoragePath, Error>
     }
     for path in missing.into_iter().rev() {
         match client.block_on(named.storage.make_directory(path)) {
-            // Another process has created it.
+            // Another process has created it in the meantime.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             made => made?,
         }

@@ -20,7 +20,7 @@ pub(crate) fn run(client: &Client, request: &Mv, json: bool) -> Result<(), Comma
     if into {
         let sources = sources.iter().map(|url| client.storage_path(url));
         let sources = sources.collect::<Result<Vec<_>, _>>()?.into_iter();
-        // A root is refused when its turn comes.
+        // A root is refused later, when it is moved.
         let named = sources.filter(|it| !it.path.is_empty()).map(StoragePath::into_copy_path);
         let directory = target.clone().into_copy_path();
         client.block_on(refuse_clashes(&named.collect::<Vec<_>>(), directory))?;

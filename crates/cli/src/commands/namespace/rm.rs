@@ -50,7 +50,7 @@ fn remove(client: &Client, url: &str, request: &Rm) -> Result<StoragePath, Error
 /// Returns true if the URL names a directory itself, not a link to one.
 fn is_directory(client: &Client, named: &StoragePath) -> Result<bool, Error> {
     match client.block_on(named.storage.stat(&named.path)) {
-        // A dangling link is removed like any other.
+        // A dangling link is removed like any other link.
         Err(error) if named.is_local() && error.kind() == ErrorKind::NotFound => Ok(false),
         Ok(entry) if entry.kind == FileKind::Directory && named.is_local() => {
             let parent = named.path.rsplit_once('/').map_or("", |(parent, _)| parent);

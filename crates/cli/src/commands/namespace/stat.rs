@@ -32,7 +32,7 @@ pub(crate) fn run(client: &Client, request: &Stat, json: bool) -> Result<(), Com
     outcome.end("entries")
 }
 
-/// The metadata of a file or directory, with its attributes if they were requested.
+/// The metadata of a file or directory, with its attributes if requested.
 struct Metadata {
     named: StoragePath,
     entry: DirEntry,

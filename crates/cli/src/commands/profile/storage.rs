@@ -1,4 +1,4 @@
-//! `hither profile storage`: shows how fast the storage of a directory is.
+//! `hither profile storage`: measures the rates of the storage of a directory.
 
 use super::{ENDS, progress_line, show};
 use crate::arguments::Storage;

@@ -1,4 +1,4 @@
-//! `hither tune sweep`: shows how settings move transfers.
+//! `hither tune sweep`: measures the rate of transfers by their settings.
 
 use super::{progress_line, show, write};
 use crate::arguments::Tune;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(in super::super) fn run(request: &Tune, json: bool) -> Result<(), CommandError> {
     let Tune::Sweep(request) = request;
-    // Within Python this program is Python's.
+    // Within Python, the current program is the interpreter.
     let own = std::env::current_exe().ok().filter(|it| it.ends_with("hither"));
     let hither = own.unwrap_or_else(|| "hither".into());
     let mut sweep = sweep::Sweep::read(&request.file, &hither, byte_size).map_err(failed)?;

@@ -1,6 +1,6 @@
 //! Compilation of the plug-in.
 //!
-//! A build is complete or absent: it is made in a temporary folder and then renamed.
+//! A build is complete or absent: it is created in a temporary folder and then renamed.
 
 use super::installation::{RootInstallation, in_path};
 use super::library::HitherLibrary;
@@ -22,7 +22,7 @@ pub(super) const LOADER: &str = "libHither.so";
 /// The library of a build. `HitherLoader.cxx` has the same name.
 const PLUGIN: &str = "libHitherFile.so";
 const DICTIONARY: &str = "HitherDictionary.cxx";
-/// Headers of classes that ROOT calls by name, in the order in which they are compiled.
+/// Headers of classes that ROOT refers to by name, in the order in which they are compiled.
 const HEADERS: [&str; 3] = ["THitherFile.h", "THitherSystem.h", "RRawFileHither.hxx"];
 /// Files of the plug-in.
 const SOURCES: [(&str, &str); 11] = [
@@ -38,15 +38,15 @@ const SOURCES: [(&str, &str); 11] = [
     source!("THitherSystem.h"),
     ("hither.h", include_str!("../../../../capi/include/hither.h")),
 ];
-/// Compiled into the plug-in, with the dictionary.
+/// Source files that are compiled into the plug-in, in addition to the dictionary.
 const COMPILED: [&str; 4] =
     ["HitherClient.cxx", "RRawFileHither.cxx", "THitherFile.cxx", "THitherSystem.cxx"];
 
-/// Builds the plug-in for `root` below `folder`, and returns the folder of the build.
+/// Builds the plug-in for `root` in `folder`, and returns the folder of the build.
 ///
 /// # Errors
 ///
-/// No compiler, or one that fails.
+/// No compiler is found, or it fails.
 pub(super) fn build(
     root: &RootInstallation,
     library: &HitherLibrary,
@@ -101,12 +101,12 @@ pub(super) fn build(
     }
     std::fs::rename(work.path(), &target)
         .map_err(|error| failed("cannot write", &target, error))?;
-    // Its folder has another name now.
+    // The folder has been renamed.
     drop(work.keep());
     Ok(target)
 }
 
-/// The compiler for C++: `CXX`, else one in PATH.
+/// The C++ compiler: `CXX`, otherwise one in PATH.
 fn compiler() -> Result<PathBuf, CommandError> {
     let named = variable("CXX").map(PathBuf::from);
     named.or_else(|| ["c++", "g++", "clang++"].into_iter().find_map(in_path)).ok_or_else(|| {
@@ -116,8 +116,8 @@ fn compiler() -> Result<PathBuf, CommandError> {
     })
 }
 
-/// The name of the build for the ROOT with this libCore: FNV-1a (64 bits) of path, size and date,
-/// as `HitherLoader.cxx` computes it.
+/// The name of the build for the ROOT with this libCore: the 64-bit FNV-1a hash of path, size and
+/// date, as `HitherLoader.cxx` computes it.
 fn build_name(core: &Path) -> Result<String, CommandError> {
     let core = core.canonicalize().map_err(|error| failed("cannot find", core, error))?;
     let known = core.metadata().map_err(|error| failed("cannot read", &core, error))?;

@@ -1,4 +1,4 @@
-//! The ROOT that the plug-in is built for.
+//! The ROOT for which the plug-in is built.
 
 use super::output_of;
 use crate::environment::variable;
@@ -16,16 +16,16 @@ pub(super) struct RootInstallation {
     pub(super) headers: PathBuf,
     pub(super) libraries: PathBuf,
     pub(super) rootcling: PathBuf,
-    /// Flags that every program of this ROOT is compiled with, such as the standard of C++.
+    /// Flags for compiling programs against this ROOT, such as the C++ standard.
     pub(super) flags: Vec<String>,
 }
 
 impl RootInstallation {
-    /// Asks `root_config`, else the one in PATH, else that of the package for Python.
+    /// Uses `root_config`, otherwise the one in PATH, otherwise that of the Python package.
     ///
     /// # Errors
     ///
-    /// No ROOT, or one without headers or rootcling.
+    /// No ROOT is found, or it lacks headers or rootcling.
     pub(super) fn find(root_config: Option<&Path>) -> Result<Self, CommandError> {
         let named = root_config.map(Path::to_owned);
         let Some(script) = named.or_else(|| in_path("root-config")).or_else(of_package) else {
@@ -35,7 +35,7 @@ impl RootInstallation {
         };
         let ask = |what: &str| output_of(Command::new(&script).arg(what));
         let script_folder = real(script.parent().unwrap_or_else(|| Path::new("")));
-        // The package for Python names folders of the machine that it was made on.
+        // The Python package states folders of the machine on which it was built.
         let beside = script_folder.parent().unwrap_or_else(|| Path::new("/")).to_owned();
         let first_with = |file: &str, folders: Vec<PathBuf>| {
             let found = folders.iter().find(|folder| folder.join(file).is_file()).cloned();

@@ -6,11 +6,11 @@ use crate::exit::CommandError;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Folders of libraries, from that of this program.
+/// Folders of libraries, relative to the folder of this program.
 const FOLDERS: [&str; 5] =
     [".", "../lib", "../lib64", "../lib/x86_64-linux-gnu", "../lib/aarch64-linux-gnu"];
-/// Names of the library, the static one first: a plug-in with it needs no other file. The second
-/// is what `cargo build -p hither-capi` makes.
+/// Names of the library, the static one first: a plug-in with it needs no other file. `cargo build
+/// -p hither-capi` creates the second.
 const NAMES: [&str; 3] = ["libhither.a", "libhither_capi.a", "libhither.so.1"];
 /// System libraries that the static library needs, from `rustc --print native-static-libs`.
 const NATIVE: [&str; 7] = ["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl", "-lc"];
@@ -22,11 +22,11 @@ pub(super) struct HitherLibrary {
 }
 
 impl HitherLibrary {
-    /// Takes `named`, else the library beside this program, else that of pkg-config.
+    /// Uses `named`, otherwise the library next to this program, otherwise that of pkg-config.
     ///
     /// # Errors
     ///
-    /// No library.
+    /// No library is found.
     pub(super) fn find(named: Option<&Path>) -> Result<Self, CommandError> {
         if let Some(path) = named {
             let path = path.canonicalize().map_err(|error| {
@@ -48,8 +48,8 @@ impl HitherLibrary {
         })
     }
 
-    /// The arguments by which the compiler links it. Its symbols are hidden, so that it may live in
-    /// one process with another copy of itself, such as that of the Python module.
+    /// The arguments that link it. Its symbols are hidden, so that a process may contain another
+    /// copy of it, such as that of the Python module.
     pub(super) fn link_arguments(&self) -> Vec<String> {
         let path = self.path.display().to_string();
         let is_static = self.path.extension().is_some_and(|extension| extension == "a");

@@ -1,8 +1,9 @@
 //! The lines of `.rootrc` by which ROOT finds the plug-in.
 //!
-//! ROOT's plug-in manager takes the first handler whose expression matches. Handlers of `.rootrc`
-//! come before those of ROOT's own folder, which replace handlers with the very same expression;
-//! ours are therefore written in another way than ROOT's (`^https?:` for `^http[s]?:`).
+//! ROOT's plug-in manager uses the first handler whose expression matches. Handlers of `.rootrc`
+//! come before those of ROOT's own folder, but a handler of that folder replaces one with the same
+//! expression. Our expressions are therefore written differently from ROOT's (`^https?:` instead of
+//! `^http[s]?:`).
 
 use super::failed;
 use crate::exit::CommandError;
@@ -13,10 +14,10 @@ const BEGIN: &str =
     "# hither root-setup: begin (`hither root-setup --remove` takes these lines out)";
 const END: &str = "# hither root-setup: end";
 
-/// ROOT's interface, its expressions, our class and its constructor.
+/// ROOT's interface, the expressions, our class and its constructor.
 ///
-/// The interface of RNTuple, whose name has colons, cannot stand in `.rootrc`: the plug-in
-/// registers it when it is loaded.
+/// `.rootrc` cannot name the interface of RNTuple, because it contains colons: the plug-in
+/// registers that handler when it is loaded.
 const HANDLERS: [(&str, &[&str], &str, &str); 2] = [
     (
         "TFile",
@@ -32,11 +33,11 @@ const HANDLERS: [(&str, &[&str], &str, &str); 2] = [
     ),
 ];
 
-/// Writes the lines into `rootrc`, in place of those that are there.
+/// Writes the lines into `rootrc`, and replaces earlier ones.
 ///
 /// # Errors
 ///
-/// A file that cannot be written, and a path that cannot stand in it.
+/// The file cannot be written, or a path cannot be represented in it.
 pub(super) fn write(rootrc: &Path, loader: &Path) -> Result<(), CommandError> {
     let path = loader.to_str().filter(|path| !path.contains([' ', ';', '"', '\t', '$']));
     let Some(path) = path else {
@@ -62,11 +63,11 @@ pub(super) fn write(rootrc: &Path, loader: &Path) -> Result<(), CommandError> {
     std::fs::write(rootrc, text).map_err(|error| failed("cannot write", rootrc, error))
 }
 
-/// Takes the lines out of `rootrc`; removes the file if it contains nothing else.
+/// Removes the lines from `rootrc`; removes the file if it contains nothing else.
 ///
 /// # Errors
 ///
-/// A file that cannot be written.
+/// The file cannot be written.
 pub(super) fn remove(rootrc: &Path) -> Result<(), CommandError> {
     let before = read(rootrc)?;
     let after = without_lines(&before);

@@ -1,5 +1,5 @@
-//! `hither federate`: one name space over many storages, until Ctrl-C or SIGTERM. SIGHUP reloads
-//! the configuration.
+//! `hither federate`: serves many storages as one name space, until Ctrl-C or SIGTERM. SIGHUP
+//! reloads the configuration.
 
 use crate::arguments::{Federate, GlobalArgs};
 use crate::commands::serve::{print_metrics, run_until_stopped};
@@ -14,7 +14,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// The clients of a federation, one for each set of credentials. They live as long as it does.
+/// The clients of a federation, one for each set of credentials. They live as long as the
+/// federation.
 #[derive(Default)]
 struct Clients {
     by_credentials: HashMap<EndpointCredentials, Client>,
@@ -38,14 +39,15 @@ pub(in crate::commands) fn run(
     server.spawn(federation.probe_endpoints());
     let reloader = server.reloader();
     let options = (request.clone(), common.clone());
-    // Clients end with this function: threads of the server must not wait for theirs.
+    // The clients are dropped at the end of this function: threads of the server must not wait for
+    // the clients' threads.
     let clients = Arc::new(Mutex::new(clients));
     let kept = Arc::clone(&clients);
     let reload = move || {
         let (request, common) = &options;
         let config = read_config(request, common)?;
         let endpoints = open_endpoints(&config, common, &mut hither_core::sync::lock(&kept))?;
-        // The federation last: its errors were found when the endpoints were opened.
+        // The federation is reloaded last: opening the endpoints has already found its errors.
         let needs_restart = reloader.reload(config.server.clone())?;
         federation.reload(&config, endpoints)?;
         Ok(needs_restart)
@@ -64,7 +66,7 @@ pub(in crate::commands) fn run(
     done
 }
 
-/// Options from the command line first, then the configuration file, then the defaults.
+/// Options from the command line, otherwise from the configuration file, otherwise the defaults.
 fn read_config(request: &Federate, common: &GlobalArgs) -> Result<FederationConfig, CommandError> {
     let Some(path) = &common.client.options.config else {
         return Err(CommandError::usage("name the configuration of the federation: --config FILE"));
@@ -83,7 +85,7 @@ fn read_config(request: &Federate, common: &GlobalArgs) -> Result<FederationConf
     Ok(config)
 }
 
-/// Opens the storages of all endpoints; nothing is sent.
+/// Opens the storages of all endpoints; sends no requests.
 fn open_endpoints(
     config: &FederationConfig,
     common: &GlobalArgs,
@@ -114,8 +116,8 @@ fn open_endpoints(
     Ok(endpoints)
 }
 
-/// The options of a client for endpoints with these credentials: those of the command line, with a
-/// connect timeout that is no longer than a question may take.
+/// The client options for endpoints with these credentials: those of the command line, with the
+/// deadline of the federation as the default connect timeout.
 fn client_options(
     config: &FederationConfig,
     common: &GlobalArgs,
@@ -126,7 +128,7 @@ fn client_options(
     let own = credentials.clone();
     ClientOptions {
         no_store: true,
-        // It is that of the federation.
+        // `--config` names the file of the federation.
         config: None,
         connect_timeout: options.connect_timeout.or(Some(deadline)),
         token_file: own.token_file.or(options.token_file),

@@ -61,7 +61,7 @@ pub(crate) fn run(client: &Client, arguments: &Check, json: bool) -> Result<(), 
     outcome.map_err(|failure| if json { failure.printed() } else { failure })
 }
 
-/// The error that the command ends with: that of a failure before a difference.
+/// The error of the command: a failure takes precedence over a difference.
 fn outcome(summary: &CheckSummary) -> Result<(), CommandError> {
     if let Some(failure) = summary.failures.first() {
         let failed = CommandError::from(failure.error.clone());

@@ -1,4 +1,4 @@
-//! Differences of trees, printed as they are found: as lines, or as an array within a JSON object.
+//! Differences of trees, printed as they are found: as lines, or as an array in a JSON object.
 
 use crate::output::{JsonArray, date, print, printable};
 use hither::{DifferenceKind, DirEntry, TreeDifference};
@@ -15,8 +15,8 @@ impl DifferenceOutput {
         Self { json: json.then(|| JsonArray::new("differences")) }
     }
 
-    /// Prints a difference: `+` for what only the source has, `-` for what only the destination
-    /// has, `*` for what differs.
+    /// Prints a difference: `+` for an entry that only the source has, `-` for an entry that only
+    /// the destination has, `*` for an entry that differs.
     pub(in crate::commands) fn show(&self, difference: &TreeDifference) {
         let path = printable(&difference.path);
         let shown = match (&self.json, difference.kind) {
@@ -25,11 +25,11 @@ impl DifferenceOutput {
             (None, DifferenceKind::OnlyInTarget) => print(&format!("- {path}\n")),
             (None, kind) => print(&format!("* {path} ({})\n", kind.name())),
         };
-        // The exit code tells that there are differences, though nobody reads which.
+        // If the output is closed, the exit code still reports that there are differences.
         drop(shown);
     }
 
-    /// Ends the JSON object with the members of this one.
+    /// Ends the JSON object with the members of `object`.
     pub(in crate::commands) fn end(&self, object: &Value) -> std::io::Result<()> {
         self.json.as_ref().map_or(Ok(()), |array| array.end(object))
     }

@@ -1,4 +1,4 @@
-//! `hither trace show`: shows how a program reads.
+//! `hither trace show`: shows the access pattern of a program.
 
 use crate::arguments::{Histogram, Show};
 use crate::exit::CommandError;
@@ -10,7 +10,7 @@ use hither_core::error::counted;
 use serde_json::json;
 use std::fmt::Write;
 
-/// The largest number of files that the text lists; `--json` lists all.
+/// Maximum number of files in the text; `--json` lists all.
 const MAX_FILES: usize = 20;
 
 pub(crate) fn run(request: &Show, json: bool) -> Result<(), CommandError> {
@@ -124,7 +124,7 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// The data of a histogram, and the title of its lower axis.
+/// The data of a histogram, and the title of its horizontal axis.
 fn data(file: &FileStatistics, histogram: Histogram) -> (PlotData, &'static str) {
     let away = &file.displacements;
     let facts = vec![
@@ -164,8 +164,8 @@ fn data(file: &FileStatistics, histogram: Histogram) -> (PlotData, &'static str)
     }
 }
 
-/// Bins of different widths, drawn at equal width. `name` returns the name of a limit, if it has
-/// one.
+/// Bins of different widths, drawn with equal widths. `name` returns the label of a limit, if it
+/// has one.
 fn unequal(
     bins: &[Bin],
     facts: Vec<(&'static str, String)>,
@@ -178,7 +178,7 @@ fn unequal(
         match (bin.from, bin.to) {
             (0, 1) => mark(f64::from(at) + 0.5, 0),
             (from, _) if from < 0 => mark(f64::from(at), from),
-            // a mark at 1 would cover the zero beside it
+            // A label at 1 would overlap the label of zero.
             (from, _) if from > 1 => mark(f64::from(at), from),
             _ => {}
         }
@@ -188,7 +188,7 @@ fn unequal(
     PlotData { lo: 0.0, hi, counts, facts, marks: Some(marks), counted }
 }
 
-/// Powers of ten: `-10k`, `1M`.
+/// Labels of powers of ten: `-10k`, `1M`.
 fn decimal(limit: i64) -> Option<String> {
     let size = limit.unsigned_abs();
     let decade = size.checked_ilog10().unwrap_or(0);
@@ -199,7 +199,7 @@ fn decimal(limit: i64) -> Option<String> {
     is_power.then(|| format!("{sign}{value}{unit}"))
 }
 
-/// Powers of two: `512`, `1Ki`.
+/// Labels of powers of two: `512`, `1Ki`.
 fn binary(limit: i64) -> Option<String> {
     let size = limit.unsigned_abs();
     let bits = size.checked_ilog2().unwrap_or(0);

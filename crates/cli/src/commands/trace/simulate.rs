@@ -14,13 +14,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Limits of the profile of a path: time, and bytes received.
+/// Maximum time of the profile of a path.
 const PROFILE_TIME: Duration = Duration::from_secs(3);
-/// See [`PROFILE_TIME`].
+/// Maximum bytes received for the profile of a path.
 const PROFILE_BYTES: u64 = 256_000_000;
-/// Bytes of a TCP segment, and of the IP packet that carries it.
+/// Bytes of a TCP segment.
 const SEGMENT_BYTES: f64 = 1448.0;
-/// See [`SEGMENT_BYTES`].
+/// Bytes of the IP packet that carries a segment.
 const PACKET_BYTES: f64 = 1500.0;
 
 pub(in super::super) fn run(request: &Simulate, common: &GlobalArgs) -> Result<(), CommandError> {
@@ -66,7 +66,7 @@ fn set<T: Clone>(values: &mut Vec<T>, requested: &[T]) {
     }
 }
 
-/// The path to a file, and the server's time for a request.
+/// The measured path to a file, and the server's time per request.
 fn measured(
     url: &str,
     common: &GlobalArgs,
