@@ -1,5 +1,5 @@
-//! The seeds of the fuzz targets, as they are and damaged: the first inputs of a fuzzer, without
-//! one.
+//! A replay of the seeds of the fuzz targets and of mutants of them, which tests their parsers
+//! without a fuzzer.
 
 use hither_netem::random::Random;
 use std::io;
@@ -8,9 +8,9 @@ use std::path::Path;
 /// Number of mutants of each seed.
 const MUTANTS: u64 = 300;
 
-/// Passes to `check` every file in `fuzz/seeds/TARGET` and mutants of each, the same ones every
-/// time. Some mutants contain `bait`, bytes that mean something to the parser. Returns the number
-/// of seeds.
+/// Passes every file in `fuzz/seeds/TARGET` and mutants of each to `check`; the mutants are always
+/// the same. Some mutants contain `bait`, bytes that have a meaning for the parser. Returns the
+/// number of seeds.
 ///
 /// # Errors
 ///
@@ -29,7 +29,7 @@ pub fn replay(target: &str, bait: &[u8], check: impl Fn(&[u8])) -> io::Result<us
     Ok(seeds)
 }
 
-/// The seed with a few changes, the same for the same number.
+/// The seed with a few random changes, reproducible by `number`.
 fn mutant(seed: &[u8], bait: &[u8], number: u64) -> Vec<u8> {
     let mut random = Random::new(number);
     let mut below = move |end: usize| {

@@ -1,13 +1,13 @@
-//! Servers, links and files for tests, made to order; never part of a release.
+//! Servers, links and files with programmable properties for tests; never part of a release.
 //!
 //! - [`mock_http`] and [`mock_xrootd`]: servers with programmable faults and behaviours, and a log
 //!   of requests.
-//! - [`lossy_http`]: a server that loses connections amid requests and responses.
-//! - [`tcp_proxy`]: a TCP proxy on the loopback that delays, limits and breaks connections
-//!   (`hither-proxy`).
-//! - [`root_writer`]: a writer of ROOT files, for layouts that ROOT itself does not write any more.
-//! - [`waiting`]: waits for a condition under a deadline.
-//! - [`storage_conformance`]: the tests that every implementation of `Storage` has to pass.
+//! - [`lossy_http`]: a server that loses connections during requests and responses.
+//! - [`tcp_proxy`]: a TCP proxy on the loopback that delays connections, limits their rate and
+//!   breaks them (`hither-proxy`).
+//! - [`root_writer`]: a writer of ROOT files, for layouts that ROOT no longer writes.
+//! - [`waiting`]: waits for a condition, with a timeout.
+//! - [`storage_conformance`]: tests that every implementation of `Storage` must pass.
 //! - [`fuzz_seeds`]: a replay of the seeds of `fuzz/`, so that each fuzz target's parser is tested
 //!   without a fuzzer.
 //!

@@ -1,6 +1,6 @@
 //! An HTTP server that loses connections: in the middle of a request, after it, or in the middle of
-//! the response; or that never responds. It notes which requests have arrived, as of a server that
-//! carries them out.
+//! the response; or that never responds. It records the requests that have arrived completely,
+//! which a real server would have executed.
 
 use crate::mock_http::connection::{read_body, read_head};
 use crate::test_server::TestServer;
@@ -12,11 +12,11 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// The act of the server on a request.
+/// The reaction of the server to a request.
 #[derive(Debug, Clone, Copy)]
 pub enum LossyAct {
-    /// Closes the connection when an eighth of the body has arrived: the buffers of both sides hold
-    /// tens of megabytes, so that half of it can be sent and not be read.
+    /// Closes the connection when an eighth of the body has arrived. The buffers of both sides hold
+    /// tens of megabytes, so half of the body may be sent although it is not read.
     HalfRead,
     /// Reads the whole request and closes the connection.
     Read,
@@ -24,25 +24,25 @@ pub enum LossyAct {
     Silence,
     /// Closes the connection in the middle of the response.
     HalfAnswered,
-    /// Responds with this status, these lines of fields, and this body.
+    /// Responds with this status, these header lines, and this body.
     Respond(u16, &'static str, &'static str),
 }
 
-/// Decides on a request: by its method, its target, and the number of those with the same method
-/// before it.
+/// Decides on a request by its method, its target, and the number of earlier requests with the same
+/// method.
 type Decide = dyn Fn(&str, &str, usize) -> LossyAct + Send + Sync;
 
 /// The server.
 #[derive(Debug)]
 pub struct LossyHttpServer {
     running: TestServer,
-    /// The methods of the requests that have arrived, and how many.
+    /// The number of requests that have arrived, by method.
     arrived: Arc<Mutex<HashMap<String, usize>>>,
 }
 
 impl LossyHttpServer {
     /// Starts the server on a free port of 127.0.0.1. `decide` gets the method of each request, its
-    /// target, and the number of those with the same method before it.
+    /// target, and the number of earlier requests with the same method.
     ///
     /// # Errors
     ///
@@ -83,7 +83,7 @@ async fn serve(
     }
 }
 
-/// Serves a connection until it is to be closed.
+/// Serves a connection until it has to be closed.
 async fn serve_connection(
     mut stream: TcpStream,
     arrived: &Mutex<HashMap<String, usize>>,

@@ -1,22 +1,21 @@
-//! A mock HTTP/1.1 server on the loopback, with faults on demand.
+//! A mock HTTP/1.1 server on the loopback with programmable faults.
 //!
-//! It serves one byte vector under every path. No HTTP library stands between the table of
-//! [`Fault`]s and the wire, so that everything that a broken server, proxy or network can do to a
-//! response can be written down in one line. Without faults it is a good server: ranges and
-//! suffixes, several of them as `multipart/byteranges` in the requested order, `If-Range`, `HEAD`,
-//! entity tags, unlimited keep-alive.
+//! It serves one byte vector under every path. It uses no HTTP library, so everything that a broken
+//! server, proxy or network can do to a response can be a [`Fault`] in one line. Without faults it
+//! is a correct server: ranges and suffixes, several of them as `multipart/byteranges` in the
+//! requested order, `If-Range`, `HEAD`, entity tags, unlimited keep-alive.
 //!
 //! A fault applies to the requests that [`FaultTrigger`] selects, counted over all connections in
-//! the order of arrival; several faults may apply to one request. Faults that shape the response (a
-//! wrong `Content-Range`, one part instead of all) come first; faults that break it off
+//! the order of arrival; several faults may apply to one request. Faults that change the response
+//! (a wrong `Content-Range`, one part instead of all) are applied first; faults that break it off
 //! ([`Fault::Close`], [`Fault::Reset`], [`Fault::Stall`]) come last, at a [`ResponsePosition`] in
 //! the finished bytes.
 //!
-//! Every request is logged as it arrived. The log does not depend on time:
+//! Every request is logged on arrival. The log does not depend on time:
 //! [`MockHttpServer::round_trips`] determines from the order of events which requests could have
 //! waited for which responses. [`Fault::Hold`] withholds a response until a number of requests have
-//! arrived, which proves that they did not wait for it. A test that holds and gets its response has
-//! seen concurrency; it cannot pass by luck on a fast machine, nor fail on a slow one.
+//! arrived, which proves that they did not wait for it. A test that gets a held response has
+//! observed concurrency: it cannot pass by chance on a fast machine, nor fail on a slow one.
 //!
 //! The server has its own thread and runtime, so that blocking tests can use it too; dropping it
 //! stops both.
@@ -55,11 +54,11 @@ pub struct LoggedRequest {
     pub if_range: Option<String>,
     /// The value of `Authorization`.
     pub authorization: Option<String>,
-    /// Status of the response as planned, whatever became of it; 0 for a request that is not HTTP.
+    /// Planned status of the response, even if it was not sent; 0 for a request that is not HTTP.
     pub status: u16,
-    /// Bytes of the file in the response as planned.
+    /// Bytes of the file in the planned response.
     pub payload_bytes: u64,
-    /// The times of its arrival and of its response, on a clock that counts events.
+    /// The times of its arrival and of its response, in events.
     ticks: (u64, Option<u64>),
 }
 
@@ -74,7 +73,7 @@ pub struct MockHttpServer {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Requests that have arrived.
+    /// Number of requests that have arrived.
     arrived: watch::Sender<usize>,
     door: watch::Sender<Door>,
 }
@@ -83,7 +82,7 @@ struct Shared {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Door {
     Open,
-    /// Closed, as soon as the listener is gone.
+    /// To be closed by the listener.
     Closing,
     Closed,
 }
@@ -91,7 +90,7 @@ enum Door {
 #[derive(Debug)]
 struct State {
     file: File,
-    /// The file from the request with this number on.
+    /// The file that replaces the current one at the request with this number.
     next_file: Option<(usize, File)>,
     faults: Vec<(FaultTrigger, Fault)>,
     log: Vec<LoggedRequest>,
@@ -139,7 +138,7 @@ impl MockHttpServer {
         self
     }
 
-    /// Adds a fault from now on.
+    /// Adds a fault for later requests.
     pub fn add_fault(&self, when: FaultTrigger, fault: Fault) {
         self.shared.state().faults.push((when, fault));
     }
@@ -149,13 +148,12 @@ impl MockHttpServer {
         self.shared.state().faults.clear();
     }
 
-    /// Replaces the bytes from now on, with another entity tag (including its quotes).
+    /// Replaces the bytes for later requests, with another entity tag (including its quotes).
     pub fn replace(&self, bytes: impl Into<Bytes>, etag: &str) {
         self.shared.state().file = File { bytes: bytes.into(), etag: etag.to_owned() };
     }
 
-    /// Replaces the bytes before the request numbered `request`, counted from 0 over all
-    /// connections.
+    /// Replaces the bytes at the request numbered `request`, counted from 0 over all connections.
     pub fn replace_at(&self, request: usize, bytes: impl Into<Bytes>, etag: &str) {
         let file = File { bytes: bytes.into(), etag: etag.to_owned() };
         self.shared.state().next_file = Some((request, file));
@@ -179,14 +177,14 @@ impl MockHttpServer {
         self.shared.state().log.clone()
     }
 
-    /// Connections accepted so far.
+    /// Number of connections accepted so far.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.shared.state().connections
     }
 
-    /// The longest chain of requests of which each arrived after the response to the one before had
-    /// begun to leave: an upper bound of the round trips.
+    /// The longest chain of requests of which each arrived after the response to the previous one
+    /// had begun to leave: an upper bound of the round trips.
     #[must_use]
     pub fn round_trips(&self) -> u32 {
         longest_chain(self.shared.state().log.iter().map(|it| it.ticks))
@@ -206,7 +204,7 @@ impl State {
     }
 }
 
-/// A URL with a port that nothing listens on: it was free a moment ago.
+/// A URL with a port on which no server listens: it was free immediately before.
 ///
 /// # Errors
 ///

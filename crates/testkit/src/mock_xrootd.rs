@@ -1,21 +1,21 @@
-//! A mock XRootD server on the loopback, with faults on demand.
+//! A mock XRootD server on the loopback with programmable faults.
 //!
-//! It serves one byte vector under every path. Requests are decoded by [`hither_xrd::server`] and
-//! answered as by a good data server: a login without authentication, handles from the lowest free
-//! one on, vectors in the requested order and rejected as a whole beyond the end of the file, pages
-//! with checksums. A table of [`Fault`]s, one line each, lists what a broken server, a failing
-//! manager or a bad network can do to that.
+//! It serves one byte vector under every path. [`hither_xrd::server`] decodes the requests, and the
+//! server responds like a correct data server: a login without authentication, the lowest free
+//! handle for each open, vectors in the requested order and rejected as a whole beyond the end of
+//! the file, pages with checksums. A [`Fault`], one line each, is a deviation from that: of a
+//! broken server, a failing manager or a bad network.
 //!
 //! A fault applies at a [`FaultStage`]: to whole connections, counted in the order of acceptance,
 //! or to requests of one kind, counted over all connections in the order of arrival;
-//! [`FaultTrigger`] selects them. Faults of connections apply at a [`BreakPoint`], a byte of what
-//! one side sends, so that a recorded exchange can be broken off at each of its bytes. Faults of
+//! [`FaultTrigger`] selects them. Faults of connections apply at a [`BreakPoint`], a byte that one
+//! side sends, so that a recorded exchange can be broken off at each of its bytes. Faults of
 //! requests change the meaning of a response first (another offset, a part less, a wait), then its
 //! bytes.
 //!
-//! Every request is logged as it arrived. The server has its own thread and runtime, so that
-//! blocking tests can use it too; dropping it stops both. It never waits for time to pass: a late
-//! response follows its announcement directly, and a missing one leaves the connection open.
+//! Every request is logged on arrival. The server has its own thread and runtime, so that blocking
+//! tests can use it too; dropping it stops both. It never waits for time to pass: a late response
+//! follows its announcement directly, and a missing one leaves the connection open.
 
 mod behaviours;
 mod connection;
@@ -44,11 +44,11 @@ pub struct Logged {
     pub connection: usize,
     /// Its name in the protocol, such as `open`.
     pub name: &'static str,
-    /// The path with its parameters, of an open.
+    /// The path of an open, with its parameters.
     pub path: Option<String>,
     /// The ranges to read.
     pub ranges: Vec<Range<u64>>,
-    /// It is a page that arrived damaged before.
+    /// The request repeats one for a page that arrived damaged.
     pub again: bool,
 }
 
@@ -68,14 +68,14 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     bytes: Bytes,
-    /// Times that the file was replaced, which its time of modification shows.
+    /// Number of replacements of the file, which its time of modification shows.
     replaced: i64,
-    /// The file from the request with this number on.
+    /// The bytes that replace the file at the request with this number.
     next_bytes: Option<(usize, Bytes)>,
     faults: Vec<(FaultStage, FaultTrigger, Fault)>,
     /// Number of requests and connections of each kind so far.
     seen: HashMap<FaultStage, usize>,
-    /// Bytes that crossed each connection: from the client, and to it.
+    /// Bytes from and to the client on each connection.
     crossed: Vec<(usize, usize)>,
     log: Vec<Logged>,
 }
@@ -101,7 +101,7 @@ impl MockXrootdServer {
         self
     }
 
-    /// Adds a fault from now on; it counts requests from here on.
+    /// Adds a fault; requests are counted from here on.
     pub fn add_fault(&self, step: FaultStage, when: FaultTrigger, fault: Fault) {
         let mut state = self.shared.state();
         state.seen.clear();
@@ -113,8 +113,8 @@ impl MockXrootdServer {
         self.shared.state().faults.clear();
     }
 
-    /// Replaces the file before the request numbered `request`, counted from 0 over all
-    /// connections. Open handles still read the old one.
+    /// Replaces the file at the request numbered `request`, counted from 0 over all connections.
+    /// Open handles still read the old file.
     pub fn replace_at(&self, request: usize, bytes: impl Into<Bytes>) {
         self.shared.state().next_bytes = Some((request, bytes.into()));
     }
@@ -143,8 +143,7 @@ impl MockXrootdServer {
         self.shared.state().log.clone()
     }
 
-    /// Bytes that crossed each connection so far, in the order of acceptance: from the client, and
-    /// to it.
+    /// Bytes from and to the client on each connection so far, in the order of acceptance.
     #[must_use]
     pub fn crossed(&self) -> Vec<(usize, usize)> {
         self.shared.state().crossed.clone()
@@ -158,8 +157,7 @@ impl Shared {
 }
 
 impl State {
-    /// The faults that apply to the next request of these kinds; `target` is its path, if it has
-    /// one.
+    /// The faults that apply to the next request of these kinds; `target` is its path, if any.
     fn strikes(&mut self, steps: &[FaultStage], target: &str) -> Vec<Fault> {
         let mut faults = Vec::new();
         for step in steps {

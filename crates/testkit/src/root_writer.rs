@@ -1,8 +1,8 @@
 //! A minimal writer of ROOT files: trees of branches in the layouts of `TTree` 20, `TBranch` 13 and
 //! `TBranchElement` 10, and class descriptions.
 //!
-//! It writes everything as given, sensible or not: the bytes of baskets come from the caller. So it
-//! can write files that ROOT itself would not, which tests of a reader need most.
+//! It writes any structure as given, even if invalid: the caller supplies the bytes of baskets. So
+//! it can write files that ROOT itself would not write, which tests of a reader need most.
 #![expect(clippy::unwrap_used, reason = "sizes in tests fit")]
 
 mod compress;
@@ -19,24 +19,24 @@ pub use streamer_info::{Class, Member};
 /// A leaf of a branch.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Leaf {
-    /// `TLeafF` and the like.
+    /// `TLeafF` or another class.
     pub class: &'static str,
     /// Its name.
     pub name: &'static str,
     /// Its title, with dimensions: `x[n][2]`.
     pub title: &'static str,
-    /// Values in one item.
+    /// Number of values per item.
     pub len: i32,
-    /// Integers are unsigned.
+    /// True for unsigned integers.
     pub unsigned: bool,
-    /// The leaf that counts the items.
+    /// The leaf that contains the number of items.
     pub counter: Option<&'static str>,
 }
 
 /// A basket.
 #[derive(Debug, Clone, Default)]
 pub struct Basket {
-    /// Entries in it.
+    /// Number of entries.
     pub entries: usize,
     /// Big-endian values.
     pub data: Vec<u8>,
@@ -44,17 +44,16 @@ pub struct Basket {
     pub table: Option<Vec<usize>>,
 }
 
-/// The properties that make a branch a `TBranchElement`. Its leaves are then of class
-/// `TLeafElement`.
+/// The properties of a `TBranchElement`. The leaves of such a branch are of class `TLeafElement`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Element {
-    /// The class of the variable, or the one that the member belongs to.
+    /// The class of the variable, or of the object that the member belongs to.
     pub class_name: &'static str,
     /// Its version.
     pub class_version: i16,
     /// Number of the member; -1 for variables.
     pub id: i32,
-    /// 0, or 3, 4, 31 or 41 for collections and their members.
+    /// 0; or 3, 4, 31 or 41 for collections and their members.
     pub kind: i32,
     /// `TStreamerInfo`'s code for the leaf.
     pub code: i32,
@@ -73,7 +72,7 @@ pub struct Branch {
     pub baskets: Vec<Basket>,
     /// The last basket, inside the tree.
     pub embedded: Option<Basket>,
-    /// The branches below.
+    /// The child branches.
     pub branches: Vec<Self>,
 }
 
@@ -82,7 +81,7 @@ pub struct Branch {
 pub struct Tree {
     /// `T`, or `dir/T`.
     pub path: &'static str,
-    /// Its version under this name.
+    /// Its version number under this name.
     pub cycle: i16,
     /// Its branches.
     pub branches: Vec<Branch>,
@@ -91,16 +90,16 @@ pub struct Tree {
 /// Options of a file.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Style {
-    /// 64-bit offsets everywhere.
+    /// True for 64-bit offsets everywhere.
     pub large: bool,
     /// `ZL`, `XZ`, `L4`, `ZS` or `CS`; `None` for uncompressed payloads.
     pub codec: Option<[u8; 2]>,
-    /// Bytes of plain payload per compressed block.
+    /// Maximum bytes of plain payload per compressed block.
     pub block: Option<usize>,
 }
 
 impl Branch {
-    /// Entries in all its baskets.
+    /// Number of entries in all its baskets.
     #[must_use]
     pub fn entries(&self) -> usize {
         self.baskets.iter().chain(&self.embedded).map(|basket| basket.entries).sum()

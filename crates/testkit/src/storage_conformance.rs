@@ -1,7 +1,8 @@
-//! Conformance test of [`Storage`] implementations.
+//! Conformance tests of [`Storage`] implementations.
 //!
-//! A storage passes if [`check`] returns; otherwise it panics with the reason. Differences between
-//! servers are stated in [`StorageFeatures`]: a storage that claims a feature must have it.
+//! A storage passes if [`check`] returns; otherwise [`check`] panics with the reason.
+//! [`StorageFeatures`] states the differences between servers: a storage that claims a feature must
+//! have it.
 
 mod expectation;
 mod interruptions;
@@ -20,14 +21,14 @@ use std::sync::{Arc, Mutex};
 /// Optional features of a storage.
 #[derive(Debug, Clone, Copy)]
 pub struct StorageFeatures {
-    /// It has directories that can be empty.
+    /// It supports empty directories.
     pub directories: bool,
     /// It rejects a file or a directory whose parent does not exist.
     pub needs_parents: bool,
     /// [`Storage::rename`] supports directories.
     pub renames_directories: bool,
-    /// Its listings show every name. Otherwise [`Storage::remove`] removes no directory, as none is
-    /// surely empty.
+    /// Its listings contain every name. Otherwise [`Storage::remove`] removes no directory, because
+    /// it cannot know that one is empty.
     pub shows_all_names: bool,
     /// An interrupted upload can be resumed.
     pub resumes: bool,
@@ -50,7 +51,7 @@ impl StorageFeatures {
     };
 }
 
-/// Names that are allowed everywhere and challenge careless encoders.
+/// Names that are valid everywhere and are often encoded wrongly.
 pub const NAMES: [&str; 9] = [
     "plain",
     "with space",
@@ -113,7 +114,7 @@ async fn paths_are_checked(storage: &dyn Storage) {
         fails(storage.rename("a", path, true).await, ErrorKind::Invalid, path);
         fails(storage.make_directory(path).await, ErrorKind::Invalid, path);
     }
-    // The root cannot be replaced or removed.
+    // The root can be neither replaced nor removed.
     fails(storage.put("", options(1, true)).await, ErrorKind::Invalid, "put of the root");
     fails(storage.remove("").await, ErrorKind::Invalid, "remove of the root");
     fails(storage.remove_tree("").await, ErrorKind::Invalid, "remove_tree of the root");
@@ -179,7 +180,7 @@ async fn wrong_checksums_are_seen(storage: &dyn Storage, abilities: StorageFeatu
             "a file that is not as it should be",
         );
     }
-    // In one request, and in parts where a storage has them.
+    // In one request, and in parts if the storage supports them.
     for size in [100_000, 12_000_000] {
         let bytes = content(size, 3);
         let read_back = PutOptions { read_back: true, ..options(bytes.len(), true) };
@@ -305,8 +306,7 @@ async fn checksums_are_those_of_the_bytes(storage: &dyn Storage, abilities: Stor
     good(storage.remove("file").await, "remove");
 }
 
-/// Fails to write a file of that size: at the start, on the way or at the end, as the storage
-/// chooses.
+/// Tests that writing a file of this size fails: at the start, during the transfer or at the end.
 async fn put_fails(storage: &dyn Storage, path: &str, size: u64, kind: ErrorKind) {
     let bytes = content(size, 6);
     let failure = async {
@@ -324,8 +324,8 @@ pub async fn put(storage: &dyn Storage, path: &str, bytes: &[u8]) {
     good(upload.commit(None).await, path);
 }
 
-/// Writes `range` of `bytes` at its offset: in order, or with the last block first where the
-/// storage allows it.
+/// Writes `range` of `bytes` at its offset: in order, or with the last block first if the storage
+/// allows it.
 pub async fn write(upload: &dyn Upload, bytes: &[u8], range: Range<usize>) {
     let unit = usize::try_from(upload.block_bytes()).unwrap_or(1).max(1);
     let block = 700_001_usize.div_ceil(unit) * unit;
@@ -370,7 +370,7 @@ fn options(size: usize, overwrite: bool) -> PutOptions {
     PutOptions { size: size as u64, overwrite, ..PutOptions::default() }
 }
 
-/// Bytes that depend on their position; `kind` tells files apart.
+/// Bytes that depend on their offset; `kind` distinguishes files.
 fn content(size: u64, kind: u64) -> Vec<u8> {
     let byte = |at: u64| (at * 7 + at / 251 * 3 + at / 65_537 + kind).to_le_bytes()[0];
     (0..size).map(byte).collect()

@@ -1,19 +1,20 @@
-//! A TCP proxy on the loopback that delays and limits like a link; no privileges, any platform.
+//! A TCP proxy on the loopback that adds the delay and rate of a link; without privileges, on any
+//! platform.
 //!
-//! **No TCP slow start.** Client and server each talk TCP to the proxy over the loopback, where
-//! windows are large at once. Delay and rate are as set, so that a program that waits for n round
-//! trips waits n times as long. But the cost of growing congestion windows, the overlap of
-//! handshakes with it, and the effect of losses can only be seen with packets (`hither-wan`). State
-//! with results that they were obtained through the proxy.
+//! **No TCP slow start.** Client and server each have a TCP connection to the proxy over the
+//! loopback, where windows are large immediately. Delay and rate are as set, so a program that
+//! waits for n round trips waits n times as long. But the cost of growing congestion windows, their
+//! overlap with handshakes, and the effect of losses are visible only with packets (`hither-wan`).
+//! State with results that they were measured through the proxy.
 //!
-//! Each chunk of bytes read from one side takes its time on a link whose rate all connections
-//! share, one for each direction, then comes out half a round-trip time later. The first bytes of a
+//! Each chunk of bytes read from one side takes its time on a link, then arrives half a round-trip
+//! time later. All connections share the rate of the link in each direction. The first bytes of a
 //! connection leave the client one round-trip time after the proxy accepted it, as if the handshake
-//! had crossed the link. When more waits than the link's queue holds, the proxy stops reading, as
-//! TCP would after a loss.
+//! had crossed the link. While more bytes wait than the link's queue holds, the proxy stops
+//! reading, as TCP would after a loss.
 //!
 //! It counts connections, bytes and turns as seen from the client's side, can break connections
-//! ([`Fault`]), and can flip bits, which stand for errors that TCP checksums miss.
+//! ([`Fault`]), and can flip bits, as in errors that TCP checksums do not detect.
 
 mod bit_flips;
 pub mod cli;
@@ -38,25 +39,25 @@ use tokio::time::Instant;
 /// A fault of a connection after a number of bytes from the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Closes both sides in good order, like a server that ends too early.
+    /// Closes both sides orderly, like a server that ends too early.
     Cut {
-        /// Number of bytes passed on before.
+        /// Number of bytes forwarded before.
         after: u64,
     },
     /// Resets the client's side.
     Reset {
-        /// Number of bytes passed on before.
+        /// Number of bytes forwarded before.
         after: u64,
     },
-    /// Passes on nothing more, and keeps the connection open.
+    /// Forwards no more bytes, and keeps the connection open.
     Stall {
-        /// Number of bytes passed on before.
+        /// Number of bytes forwarded before.
         after: u64,
     },
 }
 
 impl Fault {
-    /// Number of bytes passed on before the fault.
+    /// Number of bytes forwarded before the fault.
     #[must_use]
     pub fn after(self) -> u64 {
         match self {
@@ -72,7 +73,7 @@ pub struct TcpProxyConfig {
     pub link: Link,
     /// The fault of connections.
     pub fault: Option<Fault>,
-    /// Number of connections with the fault, from the first on; `None` for all.
+    /// Number of connections with the fault, starting with the first; `None` for all.
     pub faulty_connections: Option<u64>,
     /// Probability that a bit is flipped, in both directions; 0 to below 1.
     pub flips: f64,
@@ -80,7 +81,8 @@ pub struct TcpProxyConfig {
     pub seed: u64,
 }
 
-/// Counters of a proxy. Not comparable with counters of packets: there are no headers here.
+/// Counters of a proxy. They exclude packet headers, so they are not comparable with counters of
+/// packets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct TcpProxyCounts {
     /// Connections accepted.
@@ -89,14 +91,14 @@ pub struct TcpProxyCounts {
     pub refused: u64,
     /// Bytes from the client.
     pub to_server_bytes: u64,
-    /// Bytes passed on to the client.
+    /// Bytes forwarded to the client.
     pub to_client_bytes: u64,
     /// Bits flipped on the way to the server.
     pub to_server_flips: u64,
     /// Bits flipped on the way to the client.
     pub to_client_flips: u64,
     /// Turns: the number of times that the client sent after it had received, over all connections;
-    /// the first sending counts.
+    /// the first time counts.
     pub turns: u64,
 }
 
@@ -190,12 +192,13 @@ impl Drop for TcpProxy {
 }
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    // Dropped with this task, which aborts all connections.
+    // Dropping this set at the end of the task aborts all connections.
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => {
-                // Errors here are the peer's (it went away) or temporary (no descriptors left).
+                // These errors are caused by the peer (it went away) or are temporary (no
+                // descriptors left).
                 let Ok((client, _)) = accepted else {
                     tokio::task::yield_now().await;
                     continue;
@@ -222,11 +225,11 @@ async fn connect(client: TcpStream, shared: Arc<Shared>, fault: Option<Fault>, n
     let Ok(server) = TcpStream::connect(&shared.to).await else {
         shared.seen().counts.refused += 1;
         shared.alarm.until(accepted + shared.config.link.rtt).await;
-        // The kernel has accepted already; a reset is the closest to a rejection.
+        // The kernel has already accepted the connection; a reset is the closest to a rejection.
         let _ = client.set_zero_linger();
         return;
     };
-    // Without it the proxy's own kernel would hold small writes back.
+    // Otherwise the proxy's own kernel would delay small writes.
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (client_in, client_out) = client.into_split();
     let (server_in, server_out) = server.into_split();
@@ -244,7 +247,7 @@ async fn connect(client: TcpStream, shared: Arc<Shared>, fault: Option<Fault>, n
     let up = up.carry(client_in, server_out, &shared);
     let down = down.carry(server_in, client_out, &shared);
     tokio::pin!(up, down);
-    // A direction that ended in good order leaves the other open; one that was broken off closes
+    // A direction that ends orderly leaves the other open; a direction that is broken off closes
     // it.
     tokio::select! {
         ended = &mut up => if ended.is_ok() { let _ = down.await; },

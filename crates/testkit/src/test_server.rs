@@ -1,5 +1,5 @@
-//! A server of a test: on a free port of 127.0.0.1, with its own thread and runtime, so that
-//! blocking tests can use it too. Dropping it stops both.
+//! A test server on a free port of 127.0.0.1 with its own thread and runtime, so that blocking
+//! tests can use it too. Dropping it stops both.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ pub(crate) struct TestServer {
 }
 
 impl TestServer {
-    /// Runs `serve` until this is dropped; tasks in its own join sets end with it.
+    /// Runs `serve` until the server is dropped; tasks in its own join sets end with it.
     ///
     /// # Errors
     ///
@@ -24,7 +24,7 @@ impl TestServer {
         name: &str,
         serve: impl FnOnce(TcpListener) -> F + Send + 'static,
     ) -> io::Result<Self> {
-        // The caller may be in a runtime already, where blocking is not allowed.
+        // The caller may already be in a runtime, where blocking is not allowed.
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -52,7 +52,7 @@ impl Drop for TestServer {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread has been printed by then.
+            // A panic of the thread has already been printed.
             drop(thread.join());
         }
     }

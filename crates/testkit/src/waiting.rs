@@ -1,13 +1,13 @@
-//! Waiting for a condition under a deadline: the one place where tests poll.
+//! Waiting for a condition with a timeout: the only code of the tests that polls.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Generous: a test that hangs must end, a busy machine must not fail.
+/// Maximum time of a wait: long enough for a busy machine, and finite, so that a hanging test ends.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Blocks until `condition` holds; returns false if it does not within a minute.
+/// Blocks until `condition` holds; returns false if it does not hold within a minute.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "what it waits for happens in real time")]
 pub fn wait_until(mut condition: impl FnMut() -> bool) -> bool {
@@ -21,7 +21,7 @@ pub fn wait_until(mut condition: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// Does the same in a task, while other tasks of its thread run.
+/// Waits like [`wait_until`], in a task: other tasks of its thread run meanwhile.
 #[expect(clippy::disallowed_methods, reason = "what it waits for happens in real time")]
 pub async fn task_until(mut condition: impl FnMut() -> bool) -> bool {
     let start = Instant::now();

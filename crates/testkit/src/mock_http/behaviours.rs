@@ -1,9 +1,9 @@
-//! Server behaviours: all known ways in which servers answer range requests.
+//! Server behaviours: all known responses of servers to range requests.
 
 use super::fault::{Fault, FaultTrigger, Limit, OverLimit};
 use std::ops::Range;
 
-/// Maximum size of the ranges in one header, as most servers accept it.
+/// Maximum size of the ranges in one header, which most servers accept.
 const TEXT: usize = 7_900;
 /// Size of the text around a part, in bytes.
 const FRAME: u64 = 120;
@@ -13,7 +13,7 @@ const FRAME: u64 = 120;
 pub struct HttpBehaviour {
     /// Its description.
     pub name: &'static str,
-    /// The faults that make a [`MockHttpServer`](super::MockHttpServer) behave so.
+    /// The faults with which a [`MockHttpServer`](super::MockHttpServer) has this behaviour.
     pub faults: Vec<(FaultTrigger, Fault)>,
     /// The limit on requests.
     pub bound: RequestBound,
@@ -22,7 +22,7 @@ pub struct HttpBehaviour {
 /// A limit on requests to a server.
 #[derive(Debug, Clone, Copy)]
 pub enum RequestBound {
-    /// Only the header.
+    /// Only the size of the header (`TEXT`).
     Header,
     /// Number of ranges in one request.
     Ranges(usize),
@@ -32,12 +32,12 @@ pub enum RequestBound {
     Answer(u64),
     /// Bytes of a body, including the text around parts.
     Body(u64),
-    /// One request fetches the whole file.
+    /// None: one request fetches the whole file.
     Whole,
 }
 
 impl RequestBound {
-    /// The minimum number of requests for `wanted`, which are disjoint.
+    /// The minimum number of requests for the disjoint ranges `wanted`.
     #[must_use]
     pub fn fewest(self, wanted: &[Range<u64>]) -> usize {
         let text: usize =
@@ -71,7 +71,7 @@ pub fn behaviours() -> Vec<HttpBehaviour> {
         forms().into_iter().map(|(name, faults, bound)| always(name, faults, bound)).collect();
     all.extend(limits().into_iter().map(|(name, fault, bound)| always(name, vec![fault], bound)));
     for (name, status) in [("turned away with 429", 429), ("turned away with 503", 503)] {
-        // A server that is overloaded every now and then; rejected requests are retried.
+        // A server that is sometimes overloaded; rejected requests are retried.
         let busy = Fault::Status { status, retry_after: Some(0) };
         all.push(HttpBehaviour {
             name,
@@ -97,7 +97,7 @@ fn forms() -> Vec<(&'static str, Vec<Fault>, RequestBound)> {
         ("ranges that touch as one", vec![Fault::Coalesced(0)], Header),
         ("ranges near each other as one", vec![Fault::Coalesced(80)], Header),
         ("all ranges as one", vec![Fault::Merged], Header),
-        // EOS, as long as no ranges overlap.
+        // EOS, if no ranges overlap.
         (
             "ranges sorted and joined wrongly",
             vec![Fault::JoinedWrongly, Fault::LineFeeds, Fault::Boundary("EOSMULTIPARTBOUNDARY")],
@@ -141,7 +141,7 @@ fn limits() -> Vec<(&'static str, Fault, RequestBound)> {
         header("400 above 5,000 bytes of header", 5_000, OverLimit::Status(400)),
         header("a dropped connection above 1,000 bytes of header", 1_000, OverLimit::Close),
         header("413 above 2,500 bytes of header", 2_500, OverLimit::Status(413)),
-        // Two of the ranges at a time, or one large one.
+        // Enough for two of the ranges, or one large one.
         (
             "431 above 40 bytes of header",
             most(Limit::HeaderBytes(40), OverLimit::Status(431)),

@@ -10,10 +10,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// Maximum size of a request's head; one with 10,000 ranges fits.
+/// Maximum size of a request's head, enough for 10,000 ranges.
 const MAX_HEAD_BYTES: usize = 512 * 1024;
 
-/// Accepts connections until the last one; open ones stay open.
+/// Accepts connections until the listener is closed; open ones stay open.
 pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>) -> io::Result<()> {
     let mut connections = JoinSet::new();
     let mut door = shared.door.subscribe();
@@ -35,7 +35,7 @@ pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>) -> io::Res
     std::future::pending().await
 }
 
-/// Answers the requests of one connection until either end closes it.
+/// Responds to the requests of one connection until either end closes it.
 async fn converse(mut stream: TcpStream, connection: usize, shared: &Shared) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut buffer = Vec::new();

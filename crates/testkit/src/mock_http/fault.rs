@@ -13,7 +13,7 @@ pub enum FaultTrigger {
     Before(usize),
     /// Every n-th request: the last of each n.
     Every(usize),
-    /// The first request for each path that contains this text.
+    /// The first request for each path with this text.
     FirstFor(&'static str),
 }
 
@@ -35,7 +35,8 @@ impl FaultTrigger {
 /// A position in a response; a position beyond its end is its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResponsePosition {
-    /// After this many bytes of the whole response: 0 is before its head, a few are within it.
+    /// After this many bytes of the whole response: 0 is before its head, small numbers are in its
+    /// head.
     Answer(usize),
     /// After this many bytes of its body.
     Body(usize),
@@ -49,7 +50,7 @@ pub enum ResponsePosition {
 /// A limit on one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// Ranges.
+    /// Number of ranges.
     Ranges(usize),
     /// Bytes of the value of `Range`.
     HeaderBytes(usize),
@@ -60,7 +61,7 @@ pub enum Limit {
 /// The response to a request beyond the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OverLimit {
-    /// This status, 400 for example.
+    /// This status, for example 400.
     Status(u16),
     /// 200 with the whole file, as Apache.
     Whole,
@@ -74,7 +75,7 @@ pub enum OverLimit {
     Less,
 }
 
-/// A fault of the server.
+/// A fault of the server. Faults without a verb describe the response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// Closes the connection at this position.
@@ -97,7 +98,7 @@ pub enum Fault {
     RangeTotal(u64),
     /// 206 without any `Content-Range`.
     NoContentRange,
-    /// 200 with the whole file, whatever was requested.
+    /// 200 with the whole file for every request.
     Whole,
     /// A single 206 with only the first range.
     FirstOnly,
@@ -105,12 +106,12 @@ pub enum Fault {
     Merged,
     /// Merges ranges with at most this many bytes between them.
     Coalesced(u64),
-    /// Sorts ranges, and joins those that overlap or touch with wrong arithmetic: one within
-    /// another ends the joint one early, as in EOS.
+    /// Sorts ranges, and joins those that overlap or touch with a wrong end: a range that contains
+    /// another ends early, as in EOS.
     JoinedWrongly,
     /// Parts in the reverse of the requested order.
     Reversed,
-    /// Parts with superfluous fields, and odd letter cases.
+    /// Parts with unneeded fields, and unusual upper and lower case.
     ExtraPartFields,
     /// No delimiter after the last part.
     NoClosingDelimiter,
@@ -120,7 +121,7 @@ pub enum Fault {
     LineFeeds,
     /// Chunked bodies with chunks of this size, without a length.
     Chunked(usize),
-    /// Never answers a `Range` with a blank in it.
+    /// Does not respond to a `Range` with a blank in it.
     BlanksUnanswered,
     /// This entity tag, including quotes, and no `If-Range`.
     ETag(String),
@@ -141,7 +142,7 @@ pub enum Fault {
     Redirect(String),
     /// A header with a field of this many bytes.
     OversizeHead(usize),
-    /// The banner of another protocol.
+    /// A banner of another protocol.
     Garbage,
     /// `Connection: close`, then closes.
     CloseAfter,

@@ -1,4 +1,4 @@
-//! A request, as far as the mock server needs it.
+//! The parts of a request that the mock server needs.
 
 use std::ops::Range;
 
@@ -37,8 +37,8 @@ impl ReceivedRequest {
         question
     }
 
-    /// The requested ranges in their order, in a file of `size` bytes; those beyond it are left
-    /// out.
+    /// The requested ranges in their order, in a file of `size` bytes; ranges beyond it are
+    /// omitted.
     pub(super) fn within(&self, size: u64, suffixes: bool) -> Vec<Range<u64>> {
         let specs = self.ranges.iter().flat_map(|ranges| ranges.split(','));
         let ranges = specs.filter_map(|spec| {

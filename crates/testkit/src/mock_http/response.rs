@@ -1,4 +1,4 @@
-//! A response, shaped by the faults.
+//! A response, modified by the faults.
 
 use super::File;
 use super::fault::{Fault, Limit, OverLimit, ResponsePosition};
@@ -16,17 +16,17 @@ pub(super) struct MockResponse {
     pub(super) payload_bytes: u64,
     /// The connection is closed after it.
     pub(super) close: bool,
-    /// The request had a blank among its ranges.
+    /// The ranges of the request contain a blank.
     pub(super) has_blanks: bool,
     head_len: usize,
-    /// Heads of parts, in the body.
+    /// Positions of the heads of parts, in the body.
     heads: Vec<Range<usize>>,
-    /// Data of parts, in the body.
+    /// Positions of the data of parts, in the body.
     data: Vec<Range<usize>>,
 }
 
 impl MockResponse {
-    /// The response of a server with these faults to `question`.
+    /// The response to `question` with these faults.
     pub(super) fn new(question: &ReceivedRequest, file: &File, faults: &[Fault]) -> Self {
         let has_blanks =
             question.ranges.as_ref().is_some_and(|ranges| ranges.contains([' ', '\t']));
@@ -119,7 +119,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The limit that the request exceeds, and the response to that.
+    /// The limit that the request exceeds, and the response to such requests.
     fn over_limit(&self, size: u64) -> Option<(Limit, OverLimit)> {
         let question = self.question;
         let bytes = || question.within(size, true).iter().map(|r| r.end - r.start).sum::<u64>();
@@ -137,7 +137,7 @@ impl Writer<'_> {
         })
     }
 
-    /// Cuts the ranges to the number of bytes that a response may have.
+    /// Shortens the ranges to the maximum number of bytes of a response.
     fn shorten(&self, ranges: &mut Vec<Range<u64>>) {
         let less = |fault: &Fault| match fault {
             Fault::Most { limit: Limit::AnswerBytes(most), over: OverLimit::Less } => Some(*most),
@@ -151,7 +151,7 @@ impl Writer<'_> {
         });
     }
 
-    /// Joins ranges as the faults demand.
+    /// Joins ranges according to the faults.
     fn join(&self, ranges: &mut Vec<Range<u64>>) {
         let gap = self.faults.iter().find_map(|fault| match fault {
             Fault::Coalesced(gap) => Some(*gap),
@@ -173,7 +173,7 @@ impl Writer<'_> {
         *ranges = joined;
     }
 
-    /// The status of a server that refuses the suffix range of this request.
+    /// The status with which the server refuses the suffix range of this request.
     fn suffix_refused(&self) -> Option<u16> {
         let refused = |fault: &Fault| match fault {
             Fault::SuffixRefused(status) => Some(*status),
@@ -186,7 +186,7 @@ impl Writer<'_> {
         self.faults.contains(fault)
     }
 
-    /// `If-Range` names another version.
+    /// Returns true if `If-Range` names another version.
     fn is_stale(&self) -> bool {
         let tag = self.question.if_range.as_ref();
         tag.is_some_and(|tag| *tag != self.file.etag)
@@ -280,13 +280,13 @@ impl Writer<'_> {
         self.finish(206, &field, body)
     }
 
-    /// The text between parts, with the line ends that the faults demand.
+    /// The text between parts, with the line ends of the faults.
     fn lines(&self, text: String) -> String {
         if self.has(&Fault::LineFeeds) { text.replace("\r\n", "\n") } else { text }
     }
 
-    /// The response of XRootD 5.5 to too many ranges: the head of a good response, then one that
-    /// says 500.
+    /// The response of XRootD 5.5 to too many ranges: the head of a valid response, then a response
+    /// with status 500.
     fn corrupt(self) -> MockResponse {
         let head = "Content-Type: multipart/byteranges; boundary=123456\r\n";
         let mut body = b"HTTP/1.1 500 Internal Server Error\r\nConnection: Close\r\n".to_vec();

@@ -1,4 +1,4 @@
-//! Properties of the mock server, seen over a plain socket.
+//! Properties of the mock server, observed over a plain socket.
 
 use super::*;
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ fn ask(peer: &MockHttpServer, fields: &str) -> Vec<u8> {
     let head = format!("GET /x HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
     stream.write_all(head.as_bytes()).unwrap();
     let mut answer = Vec::new();
-    // A reset ends it too.
+    // A reset ends it, too.
     drop(stream.read_to_end(&mut answer));
     answer
 }

@@ -1,6 +1,5 @@
-//! A WebDAV server in memory whose behaviour is programmable, and which treats single requests
-//! wrongly as planned: login pages, claims that are not true, responses that are lost or cut, files
-//! that are stored in part, listings that lack names.
+//! A WebDAV server in memory with programmable behaviour, and with faults of single requests: login
+//! pages, false success, lost or cut responses, partly stored files, listings without some names.
 
 mod answers;
 mod behaviour;
@@ -33,8 +32,8 @@ pub struct MockWebDavServer {
 }
 
 impl MockWebDavServer {
-    /// Starts a server with the directory `/d/` on a free port of 127.0.0.1. Changes with the
-    /// method of `fault` are treated by it; the faults that lose a connection happen once.
+    /// Starts a server with the directory `/d/` on a free port of 127.0.0.1. `fault` applies to
+    /// changes with its method; a fault that loses a connection occurs once.
     ///
     /// # Errors
     ///
@@ -49,7 +48,7 @@ impl MockWebDavServer {
         Self::behaving(WebDavBehaviour::default(), planned.into_iter().collect())
     }
 
-    /// As [`MockWebDavServer::start`], with a behaviour and the faults of single requests.
+    /// Like [`MockWebDavServer::start`], with a behaviour and the faults of single requests.
     ///
     /// # Errors
     ///
@@ -67,30 +66,31 @@ impl MockWebDavServer {
         format!("http://{}{}", self.running.address(), message::encoded(path))
     }
 
-    /// Stores a file, as another client would, with the directories that it is in.
+    /// Stores a file with its parent directories, as another client would.
     pub fn store(&self, path: &str, bytes: &[u8]) {
         let mut site = self.site();
         site.make_parents(path);
         site.insert(path, Some(bytes.to_vec()));
     }
 
-    /// Stores a file that was last changed this number of seconds before those of other clients.
+    /// Stores a file whose time of modification is this number of seconds before those of other
+    /// files.
     pub fn store_before(&self, path: &str, bytes: &[u8], seconds: u64) {
         self.store(path, bytes);
         self.site().age(path, seconds);
     }
 
-    /// Tells sizes to these requests from now on.
+    /// Sets the requests in whose responses sizes are stated.
     pub fn tell_sizes(&self, sizes: SizesTold) {
         self.site().behaviour.sizes = sizes;
     }
 
-    /// Plans no more faults.
+    /// Removes all planned faults.
     pub fn clear_faults(&self) {
         self.site().faults.clear();
     }
 
-    /// The paths of all files and directories but those that are always there.
+    /// The paths of all files and directories except the predefined ones.
     #[must_use]
     pub fn paths(&self) -> Vec<String> {
         let site = self.site();
@@ -98,7 +98,7 @@ impl MockWebDavServer {
         paths.cloned().collect()
     }
 
-    /// All files.
+    /// All files with their bytes.
     #[must_use]
     pub fn files(&self) -> BTreeMap<String, Vec<u8>> {
         let site = self.site();
@@ -118,14 +118,14 @@ impl MockWebDavServer {
         self.site().log.iter().filter(|(seen, _)| seen == method).count()
     }
 
-    /// All requests that have arrived: methods and paths.
+    /// The methods and paths of all requests that have arrived.
     #[must_use]
     pub fn log(&self) -> Vec<(String, String)> {
         self.site().log.clone()
     }
 
-    /// The planned faults that have happened: the fault, and the path of the request; for
-    /// [`ReadFault::Omits`] and [`ReadFault::Refuses`], that of the name.
+    /// The planned faults that have occurred, each with the path of the request; for
+    /// [`ReadFault::Omits`] and [`ReadFault::Refuses`], with the path of the name.
     #[must_use]
     pub fn happened(&self) -> Vec<(WebDavFault, String)> {
         self.site().happened.clone()
@@ -144,7 +144,7 @@ async fn serve(listener: TcpListener, site: Arc<Mutex<Site>>) {
     }
 }
 
-/// Serves a connection until it is to be closed.
+/// Serves a connection until it has to be closed.
 async fn serve_connection(mut stream: TcpStream, site: &Mutex<Site>) -> Option<()> {
     let mut received = Vec::new();
     stream.set_nodelay(true).ok()?;

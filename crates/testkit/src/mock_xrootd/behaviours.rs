@@ -1,5 +1,4 @@
-//! Server behaviours: all known and possible failures of a server, a manager or a network, and
-//! their expected results.
+//! Server behaviours: failures of a server, a manager or a network, and their expected results.
 
 use super::FaultTrigger::{self, Always, Nth};
 use super::fault::{BreakPoint, Fault, FaultStage};
@@ -28,11 +27,11 @@ pub enum AffectedReads {
 pub struct XrootdBehaviour {
     /// Its description.
     pub name: String,
-    /// The faults that make a [`MockXrootdServer`](super::MockXrootdServer) behave so.
+    /// The faults with which a [`MockXrootdServer`](super::MockXrootdServer) has this behaviour.
     pub faults: Vec<(FaultStage, FaultTrigger, Fault)>,
     /// The affected reads.
     pub of: AffectedReads,
-    /// The expected result: the right bytes, or an error of this kind.
+    /// The expected result: correct bytes, or an error of this kind.
     pub outcome: Result<(), ErrorKind>,
 }
 
@@ -90,7 +89,7 @@ fn connections() -> Vec<XrootdBehaviour> {
         all.push(one(at, Always, Fault::Reset(point), Err(ErrorKind::Unavailable)));
         all.push(one(at, Always, Fault::Stall(point), Err(ErrorKind::Timeout)));
     }
-    // Each connection brings a few bytes.
+    // Each connection delivers only a few bytes.
     all.push(one(at, Always, Fault::Close(BreakPoint::Answered(6)), Ok(())));
     for banner in
         [&b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"[..], &[0; 64], b"220 mail\r\n"]
@@ -101,7 +100,7 @@ fn connections() -> Vec<XrootdBehaviour> {
     all
 }
 
-/// Messages of servers before a file is opened.
+/// Responses of servers before a file is opened.
 fn logins() -> Vec<XrootdBehaviour> {
     let refused = |step, code, kind| one(step, Always, Fault::Refused(code), Err(kind));
     vec![
@@ -118,14 +117,14 @@ fn logins() -> Vec<XrootdBehaviour> {
         one(FaultStage::Login, Always, Fault::Notice, Ok(())),
         one(FaultStage::Query, Always, Fault::Unanswered, Ok(())),
         one(FaultStage::Query, Always, Fault::Refused(ErrorCode::UNSUPPORTED), Ok(())),
-        // A server that does not know the settings returns their names; dCache states limits far
-        // beyond what it accepts.
+        // A server that does not support these settings returns their names; dCache states limits
+        // that are much higher than its actual ones.
         one(FaultStage::Query, Always, Fault::Text("readv_ior_max\nreadv_iov_max\n"), Ok(())),
         one(FaultStage::Query, Always, Fault::Text("8388592\n178956970\n"), Ok(())),
         one(FaultStage::Query, Always, Fault::Text("4096\n3\n"), Ok(())),
         one(FaultStage::Query, Always, Fault::Text("0\n0\n"), Ok(())),
         one(FaultStage::Query, Always, Fault::Text("-1\n\u{fffd}\n"), Ok(())),
-        // Like servers before version 5.
+        // As servers before version 5.
         behaviour(
             &[(FaultStage::Protocol, Always, Fault::Flags(server::IS_SERVER))],
             AffectedReads::Pages,
@@ -240,7 +239,7 @@ fn data() -> Vec<XrootdBehaviour> {
         one(at, Always, Fault::NeverLast, Ok(())),
         one(at, Nth(0), Fault::Long(1), Ok(())),
         one(at, Nth(0), Fault::Long(100_000), Ok(())),
-        // After the last part of a vector it has no effect.
+        // This has no effect after the last part of a vector.
         of(AffectedReads::Runs, Always, Fault::Long(1), wrong),
         of(AffectedReads::Runs, Always, Fault::Long(100_000), wrong),
         of(AffectedReads::Vectors, Always, Fault::Reversed, Ok(())),

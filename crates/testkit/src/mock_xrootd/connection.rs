@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// Accepts connections until no more can be accepted.
+/// Accepts connections until accepting fails.
 pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>) -> io::Result<()> {
     let mut connections = JoinSet::new();
     loop {
@@ -27,7 +27,7 @@ pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>) -> io::Res
     }
 }
 
-/// Answers the requests of one connection until either end closes it.
+/// Responds to the requests of one connection until either end closes it.
 async fn converse(
     (stream, number, shared): (TcpStream, usize, Arc<Shared>),
     faults: Vec<Fault>,
@@ -51,7 +51,7 @@ async fn converse(
             let incoming = match connection.receive(&mut bytes) {
                 Ok(Some(incoming)) => incoming,
                 Ok(None) => break,
-                // Bytes that are not a request get no response.
+                // Bytes that are not a request cause no response.
                 Err(_) => return line.reset(),
             };
             let early = matches!(incoming, IncomingRequest::TooEarly { .. });
@@ -72,7 +72,7 @@ async fn converse(
             }
             nth += 1;
         }
-        // The response to the handshake, if that came alone.
+        // The response to the handshake, if it arrived without a request.
         let rest = connection.outgoing().take_all();
         if !line.write(&rest).await? {
             return line.strike().await;

@@ -9,11 +9,11 @@ pub enum FaultStage {
     Connection,
     /// Any request.
     Request,
-    /// The request for version and abilities.
+    /// The request for the protocol version and capabilities.
     Protocol,
     /// A login.
     Login,
-    /// A query, such as for the limits of vectors.
+    /// A query, for example for the limits of vectors.
     Query,
     /// An open.
     Open,
@@ -21,12 +21,12 @@ pub enum FaultStage {
     Read,
 }
 
-/// A byte of what one side sends on a connection, counted from 0: everything before it is sent.
+/// A byte in the stream of one side of a connection, counted from 0: all bytes before it are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BreakPoint {
-    /// Of the client's bytes.
+    /// In the client's stream.
     ToServer(usize),
-    /// Of the server's bytes.
+    /// In the server's stream.
     ToClient(usize),
     /// After the response to this request, counted from 0 on the connection.
     Answered(usize),
@@ -39,10 +39,10 @@ pub enum Fault {
     Close(BreakPoint),
     /// [`FaultStage::Connection`]: resets the connection at this point.
     Reset(BreakPoint),
-    /// [`FaultStage::Connection`]: sends and accepts nothing more after this point, and keeps the
+    /// [`FaultStage::Connection`]: sends and accepts no bytes after this point, and keeps the
     /// connection open.
     Stall(BreakPoint),
-    /// [`FaultStage::Connection`]: sends this instead of the protocol, and then nothing.
+    /// [`FaultStage::Connection`]: sends this banner instead of the protocol, and nothing after it.
     Banner(&'static [u8]),
     /// [`FaultStage::Protocol`]: states these flags.
     Flags(u32),
@@ -56,21 +56,21 @@ pub enum Fault {
     Refused(ErrorCode),
     /// Redirects to another server.
     Elsewhere(Redirect),
-    /// Redirects to itself as another server.
+    /// Redirects to its own address.
     ToItself,
     /// Makes the client wait for this many seconds and repeat the request.
     Wait(u32),
-    /// Announces the response within this many seconds, and sends it at once.
+    /// Announces the response within this many seconds, and sends it immediately.
     Later(u32),
     /// Announces the response within this many seconds, and never sends it.
     LaterNever(u32),
     /// Does not respond, but serves other requests.
     Unanswered,
-    /// Sends a message for the user first.
+    /// Sends a message to the user first.
     Notice,
     /// Sends the response twice.
     Twice,
-    /// Sends the response to a stream without a request.
+    /// Sends the response on a stream without a request.
     WrongStream,
     /// Sends the response with this status.
     Status(u16),
@@ -82,20 +82,20 @@ pub enum Fault {
     /// [`FaultStage::Request`]: states that the file is not on disk.
     Offline,
 
-    /// [`FaultStage::Open`]: numbers handles from here on.
+    /// [`FaultStage::Open`]: uses handles from this number on.
     Handles(u8),
-    /// [`FaultStage::Open`]: returns no status of the file.
+    /// [`FaultStage::Open`]: omits the status of the file.
     NoStatus,
     /// [`FaultStage::Open`]: states this size.
     Size(u64),
 
-    /// [`FaultStage::Read`]: leaves out this many bytes at the end.
+    /// [`FaultStage::Read`]: omits this many bytes at the end.
     Short(usize),
     /// [`FaultStage::Read`]: adds this many bytes.
     Long(usize),
     /// [`FaultStage::Read`]: sends frames of this many bytes.
     Frames(usize),
-    /// [`FaultStage::Read`]: says in the last frame that more follows.
+    /// [`FaultStage::Read`]: states in the last frame that more follow.
     NeverLast,
     /// [`FaultStage::Read`]: sends this many frames without data first.
     Empty(usize),
@@ -105,15 +105,15 @@ pub enum Fault {
     Shifted(u64),
     /// [`FaultStage::Read`]: states another file's handle in parts of a vector.
     OtherFile,
-    /// [`FaultStage::Read`]: leaves out the last part of a vector.
+    /// [`FaultStage::Read`]: omits the last part of a vector.
     LeftOut,
     /// [`FaultStage::Read`]: sends the first part of a vector twice.
     Repeated,
     /// [`FaultStage::Read`]: damages pages of the file.
     Damaged {
-        /// One page of this many.
+        /// Every n-th page.
         every: u64,
-        /// Damages them again when they are requested again.
+        /// True to also damage repeated requests for them.
         again: bool,
     },
 }

@@ -1,4 +1,4 @@
-//! A connection that breaks at its break points.
+//! A connection that breaks at given bytes.
 
 use super::fault::{BreakPoint, Fault};
 use super::{Shared, State};
@@ -14,7 +14,7 @@ pub(super) struct FaultyStream {
     number: usize,
     shared: Arc<Shared>,
     faults: Vec<Fault>,
-    /// Bytes from the client that may still be read, and to it that may still be sent.
+    /// Bytes that may still be read from the client, and sent to it.
     left: (usize, usize),
     buffer: BytesMut,
 }
@@ -47,7 +47,7 @@ impl FaultyStream {
         }
     }
 
-    /// The client's next bytes; `None` at its end, or where the connection has to break.
+    /// The client's next bytes; none at its end, or if the connection has to break here.
     pub(super) async fn read(&mut self) -> io::Result<Bytes> {
         if self.left.0 == 0 {
             return Ok(Bytes::new());
@@ -62,17 +62,17 @@ impl FaultyStream {
         Ok(bytes.freeze())
     }
 
-    /// Sends bytes; returns false where the connection has to break.
+    /// Sends bytes; returns false if the connection has to break here.
     pub(super) async fn write(&mut self, bytes: &[u8]) -> io::Result<bool> {
         let sent = bytes.get(..self.left.1).unwrap_or(bytes);
         self.left.1 -= sent.len();
-        // Before they leave, because the receiver may look at once.
+        // Counted before sending, because the receiver may read the counters immediately.
         self.count(|crossed| crossed.1 += sent.len());
         self.stream.write_all(sent).await?;
         Ok(self.left.1 > 0)
     }
 
-    /// Breaks the connection after the response to this request.
+    /// Returns true if the connection has to break after the response to this request.
     pub(super) fn ends_behind(&self, nth: usize) -> bool {
         let ends = |point: BreakPoint| matches!(point, BreakPoint::Answered(last) if last <= nth);
         self.faults.iter().any(|fault| match fault {
@@ -81,7 +81,7 @@ impl FaultyStream {
         })
     }
 
-    /// The bytes sent instead of the protocol.
+    /// The banner to send instead of the protocol.
     pub(super) fn banner(&self) -> Option<&'static [u8]> {
         self.faults.iter().find_map(|fault| match fault {
             Fault::Banner(banner) => Some(*banner),
@@ -89,7 +89,7 @@ impl FaultyStream {
         })
     }
 
-    /// Breaks the connection as its fault demands.
+    /// Breaks the connection according to its fault.
     pub(super) async fn strike(mut self) -> io::Result<()> {
         let reset = self.faults.iter().any(|fault| matches!(fault, Fault::Reset(_)));
         let stalls =
@@ -106,7 +106,7 @@ impl FaultyStream {
         Ok(())
     }
 
-    /// Breaks the connection as a server does after a protocol violation.
+    /// Resets the connection, as a server does after a protocol violation.
     pub(super) fn reset(self) -> io::Result<()> {
         self.stream.set_zero_linger()
     }

@@ -1,4 +1,4 @@
-//! Responses: right, except for the faults.
+//! Responses, with faults.
 
 use super::fault::Fault;
 use bytes::{Bytes, BytesMut};
@@ -10,7 +10,7 @@ use hither_xrd::wire::{
 };
 use std::net::SocketAddr;
 
-/// Maximum size of a frame of pages.
+/// Maximum number of pages in a frame.
 const FRAME_PAGES: u64 = 16;
 /// A stream id that no client uses.
 const NO_STREAM: u16 = 0xfff0;
@@ -18,28 +18,28 @@ const NO_STREAM: u16 = 0xfff0;
 /// The files of one connection.
 pub(super) struct Files {
     bytes: Bytes,
-    /// Times that the file was replaced.
+    /// Number of replacements of the file.
     replaced: i64,
     /// The address of this server.
     here: SocketAddr,
-    /// The handles in use, from the lowest on.
+    /// The state of each handle, from the lowest on: true if it is in use.
     taken: Vec<bool>,
     /// The number of the lowest handle.
     first: u8,
 }
 
 impl Files {
-    /// Creates the files of a connection: none is open. The server is `here`.
+    /// Creates the files of a connection, none of them open. `here` is the address of the server.
     pub(super) fn new(here: SocketAddr) -> Self {
         Self { bytes: Bytes::new(), replaced: 0, here, taken: Vec::new(), first: 0 }
     }
 
-    /// Lets all files contain `bytes`, the file after this number of replacements.
+    /// Sets the content of all files to `bytes`, after this number of replacements.
     pub(super) fn see(&mut self, bytes: Bytes, replaced: i64) {
         (self.bytes, self.replaced) = (bytes, replaced);
     }
 
-    /// The response to a request, as it is sent.
+    /// The bytes of the response to a request.
     pub(super) fn answer(
         &mut self,
         connection: &mut Connection,
@@ -157,7 +157,7 @@ impl Files {
         }
     }
 
-    /// The use of a handle, to be changed.
+    /// The mutable state of a handle.
     fn slot(&mut self, FileHandle(handle): FileHandle) -> Option<&mut bool> {
         let [0, 0, 0, number] = handle else { return None };
         self.taken.get_mut(usize::from(number.checked_sub(self.first)?))
@@ -200,7 +200,7 @@ impl Files {
         self.bytes.slice(place(offset)..place(offset.saturating_add(length)))
     }
 
-    /// Data split into frames.
+    /// Splits data into frames.
     fn in_frames(&self, data: Bytes, faults: &[Fault]) -> Vec<Response> {
         let mut data = BytesMut::from(&data[..]);
         let mut most = usize::MAX;
@@ -293,7 +293,7 @@ impl Files {
     }
 }
 
-/// Pages from `at` on, of which one in `every` of the file has a wrong bit.
+/// Pages from the offset `at`, with a wrong bit in every `every`-th page of the file.
 fn damage(at: u64, pages: &Bytes, every: u64) -> Bytes {
     let mut bytes = BytesMut::from(&pages[..]);
     let mut page = at / PAGE_BYTES;
@@ -309,7 +309,7 @@ fn damage(at: u64, pages: &Bytes, every: u64) -> Bytes {
     bytes.freeze()
 }
 
-/// A message to the user, which answers no request.
+/// A message to the user that is not a response to a request.
 fn notice() -> Vec<u8> {
     let text = b"\0\0\x13\x8a\0\0\0\0the server goes down";
     let length = u32::try_from(text.len()).unwrap_or(u32::MAX);

@@ -1,4 +1,4 @@
-//! Properties of the mock server, seen by the protocol's own client.
+//! Properties of the mock server, observed with the protocol's client.
 
 use super::*;
 use bytes::Buf;
@@ -13,7 +13,8 @@ fn content() -> Vec<u8> {
     (0..50_000_usize).map(|i| (i * 7 + i / 251).to_le_bytes()[0]).collect()
 }
 
-/// All events of a session that opens a file and reads these ranges, with checksums or as a vector.
+/// All events of a session that opens a file and reads these ranges, either with checksums or as a
+/// vector.
 fn events(
     peer: &MockXrootdServer,
     pages: bool,

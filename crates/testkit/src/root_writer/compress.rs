@@ -2,7 +2,7 @@
 
 use super::Style;
 
-/// Compresses a payload in blocks; returns it unchanged if that makes it no shorter.
+/// Compresses a payload in blocks; returns it unchanged if it does not become shorter.
 #[must_use]
 pub fn pack(style: Style, plain: &[u8]) -> Vec<u8> {
     let Some(codec) = style.codec else { return plain.to_vec() };
@@ -10,7 +10,7 @@ pub fn pack(style: Style, plain: &[u8]) -> Vec<u8> {
     for piece in plain.chunks(style.block.unwrap_or(0xff_ffff)) {
         let body = match &codec {
             b"ZL" | b"CS" => {
-                // The fastest level stores.
+                // The fastest level does not compress.
                 let level = libdeflater::CompressionLvl::default();
                 let mut packer = libdeflater::Compressor::new(level);
                 let mut out = vec![0; packer.zlib_compress_bound(piece.len())];
@@ -35,6 +35,6 @@ pub fn pack(style: Style, plain: &[u8]) -> Vec<u8> {
         packed.extend(&piece.len().to_le_bytes()[..3]);
         packed.extend(body);
     }
-    // The size tells compressed from uncompressed payloads.
+    // A reader distinguishes compressed payloads from uncompressed ones by their size.
     if packed.len() < plain.len() { packed } else { plain.to_vec() }
 }

@@ -1,4 +1,4 @@
-//! A file: header, baskets, trees, directories, key lists, class descriptions.
+//! A ROOT file: header, baskets, trees, directories, key lists, class descriptions.
 
 use super::streamer_info::class_list;
 use super::tree::tree_object;

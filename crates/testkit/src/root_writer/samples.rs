@@ -6,19 +6,19 @@ use super::{Basket, Branch, Class, Element, Leaf, Member, Tree};
 pub const FLOATS: Leaf =
     Leaf { class: "TLeafF", name: "x", title: "x", len: 1, unsigned: false, counter: None };
 
-/// The values as they are stored.
+/// The bytes of the values in a file.
 #[must_use]
 pub fn big_endian_f32(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_be_bytes()).collect()
 }
 
-/// The values as they are stored.
+/// The bytes of the values in a file.
 #[must_use]
 pub fn big_endian_i32(values: &[i32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_be_bytes()).collect()
 }
 
-/// A branch of single floats, a basket per slice; the last one embedded if `embedded`.
+/// A branch of single floats, with a basket per slice; the last basket is embedded if `embedded`.
 #[must_use]
 pub fn floats(name: &'static str, baskets: &[&[f32]], embedded: bool) -> Branch {
     let mut baskets: Vec<Basket> = baskets
@@ -78,7 +78,7 @@ pub fn jagged(counts: &[usize], k: usize, per_basket: usize, embedded: bool) -> 
     ]
 }
 
-/// A small tree with a bit of everything.
+/// A small tree with branches of several kinds.
 #[must_use]
 pub fn mixed(path: &'static str, cycle: i16) -> Tree {
     let mut branches = vec![floats("E", &[&[1.0, 2.0], &[3.0]], false)];
@@ -112,20 +112,20 @@ pub fn mixed(path: &'static str, cycle: i16) -> Tree {
     Tree { path, cycle, branches }
 }
 
-/// A header: byte count and version before `body`.
+/// `body` with its header: byte count and version.
 #[must_use]
 pub fn headed(version: u16, body: &[u8]) -> Vec<u8> {
     let count = u32::try_from(body.len() + 2).unwrap() | 0x4000_0000;
     [&count.to_be_bytes()[..], &version.to_be_bytes(), body].concat()
 }
 
-/// A count before `body`.
+/// `body` after a count.
 #[must_use]
 pub fn counted(n: i32, body: &[u8]) -> Vec<u8> {
     [&n.to_be_bytes()[..], body].concat()
 }
 
-/// A branch with an element, in one basket, with these bytes for each entry.
+/// A branch with an element, in one basket, with the bytes of each entry.
 #[must_use]
 pub fn element(name: &'static str, element: Element, entries: &[Vec<u8>]) -> Branch {
     let mut table = Vec::new();
@@ -144,15 +144,15 @@ pub fn element(name: &'static str, element: Element, entries: &[Vec<u8>]) -> Bra
     }
 }
 
-/// A branch of a variable of the type `class_name`.
+/// A branch of a variable with the type `class_name`.
 #[must_use]
 pub fn variable(name: &'static str, class_name: &'static str, entries: &[Vec<u8>]) -> Branch {
     let id = Element { class_name, class_version: 0, id: -1, kind: 0, code: -1 };
     element(name, id, entries)
 }
 
-/// The classes of [`objects`]: `Hit` has a `TObject`, a float, two ints and a vector; `Pad` a count
-/// and that many floats.
+/// The classes of [`objects`]: `Hit` has a `TObject`, a float, two ints and a vector; `Pad` has a
+/// count and an array of that many floats.
 #[must_use]
 pub fn classes() -> Vec<Class> {
     let member = |name, type_name, code| Member { name, type_name, code, ..Member::default() };
@@ -188,7 +188,7 @@ pub fn hit(energy: f32, cell: [i32; 2], times: &[f64]) -> Vec<u8> {
     headed(2, &body.concat())
 }
 
-/// A tree of two entries with vectors, strings, objects and a split collection; read it with
+/// A tree of two entries with vectors, strings, objects and a split collection; readers need
 /// [`classes`].
 #[must_use]
 pub fn objects(path: &'static str) -> Tree {
@@ -210,7 +210,7 @@ pub fn objects(path: &'static str) -> Tree {
         baskets: vec![Basket { entries: 2, data: b"\x02ab\x00".to_vec(), table: Some(vec![0, 3]) }],
         ..Branch::default()
     };
-    // An empty string without the byte that says so.
+    // An empty string without its length byte.
     let bare = Branch {
         name: "bare",
         baskets: vec![Basket { entries: 2, data: b"\x02ab".to_vec(), table: Some(vec![0, 3]) }],
@@ -236,7 +236,7 @@ pub fn objects(path: &'static str) -> Tree {
             &[count(2), count(0)],
         )
     };
-    // Member by member: no version of its own, so a checksum; then all keys, then all values.
+    // Memberwise: without a version of its own, so with a checksum; then all keys, then all values.
     let map = [
         &[0_u8, 0, 0, 0, 0, 1][..],
         &2_i32.to_be_bytes(),

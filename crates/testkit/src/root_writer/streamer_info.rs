@@ -9,16 +9,16 @@ pub struct Class {
     pub name: &'static str,
     /// Its version.
     pub version: i32,
-    /// The checksum that tells it from others of the same version.
+    /// The checksum that distinguishes it from other classes of the same version.
     pub checksum: u32,
-    /// Its bases, then its members.
+    /// Its base classes, then its members.
     pub members: Vec<Member>,
 }
 
 /// A member or a base of a class.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Member {
-    /// Its name; for a base, that of the class.
+    /// Its name; for a base, the name of the class.
     pub name: &'static str,
     /// Its comment.
     pub title: &'static str,
@@ -28,7 +28,7 @@ pub struct Member {
     pub code: i32,
     /// Length of a fixed array; otherwise 0.
     pub length: usize,
-    /// The member with the length of a variable array.
+    /// The member that contains the length of a variable array.
     pub count: &'static str,
 }
 
@@ -76,7 +76,7 @@ impl Writer {
     }
 }
 
-/// The list, behind a key of `origin` bytes.
+/// The list, for a position after a key of `origin` bytes.
 pub(super) fn class_list(origin: usize, classes: &[Class]) -> Vec<u8> {
     let mut writer = Writer { out: Out::default(), named: Named::new(origin) };
     writer.out.u32(0).i16(5).t_object().text("").i32(classes.len());

@@ -1,16 +1,16 @@
-//! The object of a tree.
+//! The serialised object of a tree.
 
 use super::file::{BASKET_HEADER, Key};
 use super::write_buffer::{Named, Out};
 use super::{Basket, Branch, Element, Leaf, Tree};
 use std::collections::HashMap;
 
-/// Writes the object of a tree.
+/// A writer of the object of a tree.
 struct TreeWriter<'a> {
     out: Out,
     named: Named,
     leaves: HashMap<&'static str, usize>,
-    /// The positions of each branch's baskets, in the order of writing.
+    /// The positions of each branch's baskets, in the order in which branches are written.
     places: std::slice::Iter<'a, Vec<(usize, usize)>>,
 }
 
@@ -90,7 +90,7 @@ impl TreeWriter<'_> {
         });
     }
 
-    /// A `TBranch`, from its byte count on.
+    /// Writes a `TBranch`, including its byte count.
     fn plain_branch(&mut self, branch: &Branch) {
         let places = self.places.next().unwrap();
         let slots = branch.baskets.len() + 2;

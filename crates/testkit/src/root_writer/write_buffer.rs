@@ -36,7 +36,7 @@ impl Out {
         }
         self.put(text.as_bytes())
     }
-    /// A byte count, a version, and what `body` writes.
+    /// Writes a byte count, a version, and the output of `body`.
     pub(super) fn object(&mut self, version: i16, body: impl FnOnce(&mut Self)) -> &mut Self {
         let start = self.0.len();
         self.u32(0).i16(version);
@@ -58,7 +58,7 @@ impl Out {
     }
 }
 
-/// The classes whose names are in a buffer already: later objects refer to their positions.
+/// The classes whose names are already in a buffer: later objects refer to their positions.
 pub(super) struct Named {
     /// Size of the key before the buffer: positions count from its start.
     pub(super) origin: usize,

@@ -4,7 +4,7 @@
 use hither_core::error::{ErrorKind, Result};
 use std::fmt::Debug;
 
-/// The value of an operation, which must succeed.
+/// The value of an operation that must succeed.
 pub(super) fn good<T>(result: Result<T>, what: &str) -> T {
     result.unwrap_or_else(|error| panic!("{what}: {error:?}"))
 }

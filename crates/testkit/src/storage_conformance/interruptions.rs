@@ -1,4 +1,4 @@
-//! Uploads that were interrupted.
+//! Resumption of interrupted uploads.
 
 use super::expectation::good;
 use super::{content, names, options, read, write};
@@ -15,7 +15,7 @@ pub(super) async fn uploads_are_gone_on_with(storage: &dyn Storage) {
     write(&*upload, &bytes, 0..half).await;
     let token = upload.token();
     assert!(token.is_some(), "no token");
-    // As if the process had ended.
+    // This has the effect of the end of the process.
     drop(upload);
     let resume = PutOptions { resume: token.clone(), ..whole };
     let upload = good(storage.put("file", resume.clone()).await, "put again");
@@ -24,14 +24,14 @@ pub(super) async fn uploads_are_gone_on_with(storage: &dyn Storage) {
     good(upload.commit(None).await, "commit");
     assert!(read(storage, "file", bytes.len() as u64).await == bytes, "the halves do not fit");
     good(storage.remove("file").await, "remove");
-    // It has become a file: the token is useless and harmless.
+    // The upload is complete: its token has no effect.
     for resume in [PutOptions { size: 5, ..resume.clone() }, resume] {
         let upload = good(storage.put("file", resume).await, "put with an old token");
         assert_ne!(upload.token(), token, "the old token is believed");
         good(upload.abort().await, "abort");
     }
     an_aborted_upload_begins_anew(storage, &bytes).await;
-    // The rest of a longer file is useless for a shorter one.
+    // The rest of a longer file must not be used for a shorter one.
     let upload = good(storage.put("file", options(bytes.len(), false)).await, "put");
     write(&*upload, &bytes, 0..bytes.len()).await;
     let token = upload.token();
@@ -43,7 +43,7 @@ pub(super) async fn uploads_are_gone_on_with(storage: &dyn Storage) {
     good(upload.commit(None).await, "commit");
     assert_eq!(good(storage.stat("file").await, "stat").size, Some(short as u64));
     good(storage.remove("file").await, "remove");
-    // A caller that resumes it all the same, to its end, leaves nothing to abort.
+    // A caller that resumed it to its end leaves nothing to abort.
     drop(longer.abort().await);
     let resume = PutOptions { resume: Some("../file".to_owned()), ..options(5, false) };
     let upload = good(storage.put("file", resume).await, "put with a token from elsewhere");
@@ -51,7 +51,7 @@ pub(super) async fn uploads_are_gone_on_with(storage: &dyn Storage) {
     assert_eq!(names(storage, "").await, [""; 0]);
 }
 
-/// As when another client aborts the upload, or a rule of the store.
+/// As if another client, or a rule of the store, aborts the upload.
 async fn an_aborted_upload_begins_anew(storage: &dyn Storage, bytes: &[u8]) {
     let upload = good(storage.put("file", options(bytes.len(), false)).await, "put");
     let block = usize::try_from(upload.block_bytes()).unwrap_or(1).max(1);

@@ -1,4 +1,4 @@
-//! Writes that may replace a file, or one version of it.
+//! Writes that may replace any file, no file, or only one version of it.
 
 use super::expectation::{fails, good};
 use super::{content, names, options, put, put_fails, read, write};
@@ -10,7 +10,7 @@ pub(super) async fn files_are_replaced_only_on_request(storage: &dyn Storage) {
     put_fails(storage, "file", 6, ErrorKind::AlreadyExists).await;
     put_fails(storage, "file", 3_000_000, ErrorKind::AlreadyExists).await;
     assert_eq!(read(storage, "file", 5).await, b"first");
-    // A file that appears while another is being written.
+    // Another file of this name appears during the write.
     let late = good(storage.put("late", options(5, false)).await, "put");
     write(&*late, b"later", 0..5).await;
     put(storage, "late", b"early").await;
@@ -26,7 +26,7 @@ pub(super) async fn files_are_replaced_only_on_request(storage: &dyn Storage) {
     assert_eq!(names(storage, "").await, [""; 0]);
 }
 
-/// Sizes differ, because dates and tags of some servers are those of seconds.
+/// Sizes differ, because the dates and tags of some servers have a resolution of seconds.
 pub(super) async fn only_the_version_that_was_read_is_replaced(storage: &dyn Storage) {
     let replacing = |bytes: &[u8], expected: &DirEntry| PutOptions {
         expected: Some(expected.clone()),
@@ -46,7 +46,7 @@ pub(super) async fn only_the_version_that_was_read_is_replaced(storage: &dyn Sto
             "put over a version that is gone",
         );
         let second = good(storage.stat("file").await, "stat");
-        // Another client replaces it while it is being written.
+        // Another client replaces the file during the write.
         let late = content(size + 1, 4);
         let upload = good(storage.put("file", replacing(&late, &second)).await, "put over it");
         write(&*upload, &late, 0..late.len()).await;

@@ -94,7 +94,7 @@ fn local(message: &str) -> Error {
 
 async fn run(arguments: &Arguments) -> Result<()> {
     let link = Link { queue: arguments.queue, ..Link::new(arguments.rtt, arguments.rate.0) };
-    // The parser allows at most one.
+    // The parser allows at most one fault.
     let fault = match (arguments.cut_after, arguments.reset_after, arguments.stall_after) {
         (Some(after), ..) => Some(Fault::Cut { after }),
         (_, Some(after), _) => Some(Fault::Reset { after }),
@@ -104,7 +104,7 @@ async fn run(arguments: &Arguments) -> Result<()> {
     let Arguments { flip: flips, seed, faulty: faulty_connections, .. } = *arguments;
     let config = TcpProxyConfig { link, fault, faulty_connections, flips, seed };
     let proxy = TcpProxy::start(arguments.listen, &arguments.to, config).await?;
-    // Before the address is printed, so that a reader of it may send the signal at once.
+    // Before the address is printed, so that its reader may send a signal immediately.
     let ended = ended()?;
     say(&format!(
         "listening on {} for {}: {link}; a proxy, no TCP slow start\n",
@@ -129,7 +129,7 @@ fn say(text: &str) -> Result<()> {
         .map_err(|error| local("cannot write to standard output").with_source(error))
 }
 
-/// Watches for SIGINT and SIGTERM from now on; the future is ready when one comes.
+/// Starts to watch for SIGINT and SIGTERM; the future is ready once one has arrived.
 fn ended() -> Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let trouble = |error| local("cannot listen for signals").with_source(error);

@@ -11,13 +11,13 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// Maximum number of bytes read at once.
+/// Maximum number of bytes in one read.
 const MAX_CHUNK: u64 = 16 * 1024;
 
-/// Minimum number of bytes read at once, where the rate is low: a segment.
+/// Minimum number of bytes in one read at a low rate: a segment.
 const MIN_CHUNK: u64 = 1448;
 
-/// Maximum number of chunks in flight per direction of a connection: bounds memory to 16 MiB.
+/// Maximum number of chunks in flight per direction of a connection, which bounds memory to 16 MiB.
 const MAX_CHUNKS: usize = 1024;
 
 /// One direction of the link, shared by all connections.
@@ -25,7 +25,7 @@ const MAX_CHUNKS: usize = 1024;
 pub(super) struct ProxyLink {
     link: Link,
     chunk: usize,
-    /// The time at which all bits sent so far have left.
+    /// The time at which all bits sent so far have left the sender.
     free_at: Mutex<Option<Instant>>,
 }
 
@@ -40,7 +40,7 @@ impl ProxyLink {
         }
     }
 
-    /// Sends bytes at `now`; returns the time at which they come out at the other end.
+    /// Sends bytes at `now`; returns the time at which they arrive at the other end.
     fn put(&self, now: Instant, bytes: usize) -> Instant {
         let taken = self.link.serialisation(u64::try_from(bytes).unwrap_or(u64::MAX));
         let mut free_at = lock(&self.free_at);
@@ -49,7 +49,7 @@ impl ProxyLink {
         out + self.link.one_way()
     }
 
-    /// The time at which the queue has room again.
+    /// The time at which the queue has space again.
     fn room_at(&self) -> Option<Instant> {
         let queue = self.link.serialisation(self.link.queue_bytes());
         let free_at = *lock(&self.free_at);
@@ -63,7 +63,7 @@ pub(super) enum Direction {
     ToClient,
 }
 
-/// Bytes and the time at which they come out; empty for the end of the stream.
+/// Bytes with their time of arrival; empty at the end of the stream.
 struct Chunk {
     due: Instant,
     bytes: Vec<u8>,
@@ -72,15 +72,15 @@ struct Chunk {
 /// One direction of one connection.
 pub(super) struct Flow {
     pub(super) direction: Direction,
-    /// Bytes read earlier enter the link at this time.
+    /// The earliest time at which bytes enter the link.
     pub(super) not_before: Instant,
     pub(super) fault: Option<Fault>,
     pub(super) flips: Flips,
 }
 
 impl Flow {
-    /// Carries bytes from one side to the other until the sender closes; an error if the connection
-    /// was broken off.
+    /// Forwards bytes from one side to the other until the sender closes; returns an error if the
+    /// connection was broken off.
     pub(super) async fn carry(
         self,
         from: OwnedReadHalf,
@@ -130,7 +130,7 @@ impl Flow {
             }
             let chunk = Chunk { due: line.put(now, length), bytes };
             let ended = length == 0;
-            // The other half is only dropped when the connection is broken off.
+            // The other half is dropped only if the connection is broken off.
             if sender.send(chunk).await.is_err() || ended {
                 return Ok(());
             }
@@ -154,7 +154,7 @@ async fn hand_out(
         let passed = usize::try_from(left).unwrap_or(usize::MAX).min(chunk.bytes.len());
         let bytes = chunk.bytes.get(..passed).unwrap_or_default();
         if direction == Direction::ToClient && passed > 0 {
-            // Before writing: the client may send as soon as it has them.
+            // Counted before writing: the client may send as soon as it has received them.
             let mut seen = shared.seen();
             seen.turns.receives();
             seen.counts.to_client_bytes += u64::try_from(passed).unwrap_or_default();
@@ -170,13 +170,13 @@ async fn hand_out(
     Ok(())
 }
 
-/// Breaks the connection; the error ends the other direction too.
+/// Breaks the connection; the error ends the other direction, too.
 async fn strike(fault: Fault, mut to: OwnedWriteHalf) -> io::Result<()> {
     match fault {
         Fault::Cut { .. } => to.shutdown().await?,
         Fault::Reset { .. } => {
             to.as_ref().set_zero_linger()?;
-            // Dropping a half would end its direction in good order first.
+            // Dropping a half would first close its direction orderly.
             to.forget();
         }
         Fault::Stall { .. } => std::future::pending().await,

@@ -1,7 +1,7 @@
 //! Timers that are exact to some tens of microseconds.
 //!
-//! The runtime's own timers count whole milliseconds, which is ten times the delay of a campus. One
-//! thread sleeps until the earliest of all deadlines and wakes its task.
+//! The runtime's own timers have a resolution of a millisecond, which is ten times the delay of a
+//! campus network. One thread sleeps until the earliest deadline and wakes its tasks.
 
 use hither_core::sync::lock;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// Wakes tasks at given times. The thread ends with the last handle.
+/// A timer that wakes tasks at given times. Its thread ends with the last handle.
 #[derive(Debug, Default)]
 pub(super) struct PreciseTimer {
     shared: Arc<Shared>,
@@ -23,7 +23,7 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    /// The tasks that each deadline wakes.
+    /// The tasks to wake at each deadline.
     queue: BTreeMap<Instant, Vec<oneshot::Sender<()>>>,
     closed: bool,
 }
@@ -82,7 +82,7 @@ impl PreciseTimer {
         }
         let (wake, woken) = oneshot::channel();
         self.set(due, wake);
-        // The sender is dropped only with the timer itself, which this borrows.
+        // The sender is dropped only with the timer itself, which is borrowed here.
         let _ = woken.await;
     }
 }

@@ -1,4 +1,4 @@
-//! Files of the mock WebDAV server, and its answers.
+//! Files of the mock WebDAV server, and its responses.
 
 use super::behaviour::{
     PiecesTaken, PlannedFault, ReadFault, SizesTold, WebDavBehaviour, WebDavFault,
@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 /// The time of the first file, in seconds since 1970.
 const FIRST_CHANGE: u64 = 1_700_000_000;
 
-/// A file; a directory has no bytes.
+/// A file, or a directory, which has no bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Resource {
     pub(super) bytes: Option<Vec<u8>>,
@@ -50,7 +50,7 @@ impl Site {
             .insert(path, Resource { bytes, version, modified: FIRST_CHANGE + 2 * version });
     }
 
-    /// Removes a file, or a directory with all that is in it.
+    /// Removes a file, or a directory with its contents.
     pub(super) fn remove(&mut self, key: &str) {
         self.resources.retain(|name, _| !is_within(name, key));
     }
@@ -70,7 +70,7 @@ impl Site {
         }
     }
 
-    /// The path under which a path is held, or would be.
+    /// The path under which a path is stored, or would be stored.
     fn held(&self, path: &str) -> String {
         let is_same = |held: &&String| held.eq_ignore_ascii_case(path);
         let found = self.behaviour.ignores_case && !self.resources.contains_key(path);
@@ -78,7 +78,7 @@ impl Site {
         found.cloned().unwrap_or_else(|| path.to_owned())
     }
 
-    /// The path under which a file or directory is held.
+    /// The path under which an existing file or directory is stored.
     pub(super) fn found(&self, path: &str) -> Option<String> {
         let is_held = |it: &String| self.resources.contains_key(it);
         let directory = format!("{}/", path.trim_end_matches('/'));
@@ -142,7 +142,7 @@ impl Site {
         self.behaviour.validators.has_dates().then(date)
     }
 
-    /// A name, and those in it.
+    /// A name, optionally with the members of the directory.
     pub(super) fn names(&self, of: &str, with_members: bool) -> Vec<ListedName> {
         let is_member = |path: &str| {
             let rest = path.strip_prefix(of).filter(|rest| !rest.is_empty());
@@ -250,7 +250,7 @@ impl Site {
         Response::plain(if is_new { 201 } else { 204 })
     }
 
-    /// Gives a file the time that the client tells, if the server keeps it.
+    /// Sets the time of a file that the client states, if the server keeps it.
     fn keep_time(&mut self, path: &str, request: &Request) {
         let time = request.field("x-oc-mtime").filter(|_| self.behaviour.keeps_times);
         let time = time.and_then(|it| it.split('.').next()?.parse().ok());
@@ -303,7 +303,7 @@ impl Site {
     }
 }
 
-/// Returns true for `key`, and for what is in it if it is a directory.
+/// Returns true for `key`, and for its contents if it is a directory.
 fn is_within(name: &str, key: &str) -> bool {
     name == key || key.ends_with('/') && name.starts_with(key)
 }

@@ -1,27 +1,28 @@
 //! Behaviours of the mock WebDAV server, and faults of single requests.
 
-/// The page behind a redirect to [`ChangeFault::Login`] and [`ReadFault::Login`].
+/// The target page of redirects by [`ChangeFault::Login`] and [`ReadFault::Login`].
 pub const LOGIN_PAGE: &str = "<html><title>Sign in</title><form></form></html>";
 
-/// The treatment of a change.
+/// A fault of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeFault {
-    /// Redirects to a page of HTML with this status.
+    /// Redirects to an HTML page with this status.
     Login(u16),
     /// Does nothing, and responds with this status, type and body.
     Claim(u16, &'static str, &'static str),
-    /// Carries it out, and responds with this status, type and body.
+    /// Makes the change, and responds with this status, type and body.
     Done(u16, &'static str, &'static str),
-    /// Redirects to the same change at another path of this server, which carries it out.
+    /// Redirects with this status to the same change at another path of this server, which makes
+    /// the change.
     Moved(u16),
-    /// Carries it out and closes the connection without a response.
+    /// Makes the change and closes the connection without a response.
     Lost,
     /// Does nothing, and closes the connection without a response.
     Dropped,
-    /// As [`ChangeFault::Lost`]; if it was carried out, another client then makes a file of the
-    /// name that was removed.
+    /// Like [`ChangeFault::Lost`]; if the change succeeded, another client then creates a file with
+    /// the removed name.
     LostAndMadeAgain,
-    /// As [`ChangeFault::Dropped`]; another client then removes what was to be changed.
+    /// Like [`ChangeFault::Dropped`]; another client then removes the resource of the change.
     DroppedAndRemoved,
     /// Stores half of a body.
     Half,
@@ -32,7 +33,7 @@ pub enum ChangeFault {
 }
 
 impl ChangeFault {
-    /// The number of requests that it happens to.
+    /// The number of requests to which it applies.
     pub(super) fn times(self) -> usize {
         match self {
             Self::Lost | Self::Dropped | Self::LostAndMadeAgain | Self::DroppedAndRemoved => 1,
@@ -41,60 +42,61 @@ impl ChangeFault {
     }
 }
 
-/// The content of a file that another client makes ([`ChangeFault::LostAndMadeAgain`]).
+/// The content of the file of another client ([`ChangeFault::LostAndMadeAgain`]).
 pub const OF_ANOTHER_CLIENT: &[u8] = b"of another client";
 
-/// The treatment of a GET, HEAD or PROPFIND.
+/// A fault of a GET, HEAD or PROPFIND.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReadFault {
-    /// Redirects to a page of HTML with this status.
+    /// Redirects to an HTML page with this status.
     Login(u16),
-    /// Responds with the status 200 and a page of HTML.
+    /// Responds with the status 200 and an HTML page.
     Page,
     /// Closes the connection without a response.
     Dropped,
-    /// Closes the connection amid the body.
+    /// Closes the connection in the middle of the body.
     Cut,
-    /// Tells no length; the connection ends after the body.
+    /// States no length; the connection ends after the body.
     NoLength,
-    /// Tells no length, and ends the connection amid the body.
+    /// States no length, and closes the connection in the middle of the body.
     NoLengthCut,
-    /// Sends half of the body, and tells the length of that.
+    /// Sends half of the body, and states its length.
     Less,
-    /// Sends bytes from the beginning under the label of the range.
+    /// Sends bytes from the beginning of the file with the `Content-Range` of the requested range.
     OtherRange,
     /// Ignores the range.
     Whole,
-    /// Labels the body with a coding that nobody has asked for.
+    /// States a content coding that the client has not requested.
     Coded,
     /// Changes one byte of the body.
     Damaged,
-    /// Has the file replaced first.
+    /// Replaces the file before the response.
     Replaced(Vec<u8>),
-    /// Leaves the last name out of a listing.
+    /// Omits the last name of a listing.
     Omits,
-    /// Responds for the last name of a listing with this status.
+    /// Responds with this status for the last name of a listing.
     Refuses(u16),
-    /// Ends a listing with "507 Insufficient Storage" for the directory.
+    /// Replaces the last name of a listing with "507 Insufficient Storage" for the directory.
     Insufficient,
-    /// Leaves sizes out of a listing.
+    /// Omits sizes from a listing.
     NoSizes,
     /// Adds this to the sizes in a listing.
     WrongSizes(u64),
-    /// Tells a size of 0 for all files in a listing.
+    /// States a size of 0 for all files in a listing.
     ZeroSizes,
-    /// Cuts a listing, and tells the length of the rest.
+    /// Cuts a listing, and states the length of the rest.
     CutListing,
 }
 
 /// The fault of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WebDavFault {
-    /// Does nothing, and responds with this status, and `Retry-After: 0` if it is a busy one.
+    /// Does nothing, and responds with this status, with `Retry-After: 0` if it means that the
+    /// server is busy.
     Status(u16),
-    /// The treatment of a change.
+    /// A fault of a change.
     Change(ChangeFault),
-    /// The treatment of a GET, HEAD or PROPFIND.
+    /// A fault of a GET, HEAD or PROPFIND.
     Read(ReadFault),
 }
 
@@ -103,34 +105,34 @@ pub enum WebDavFault {
 pub struct PlannedFault {
     /// The method.
     pub method: &'static str,
-    /// The first of these requests that it happens to, counted from 0.
+    /// The first of these requests to which it applies, counted from 0.
     pub nth: usize,
-    /// The number of requests that it happens to.
+    /// The number of requests to which it applies.
     pub times: usize,
     /// The fault.
     pub fault: WebDavFault,
 }
 
 impl PlannedFault {
-    /// Returns true if it happens to the request with this method and number.
+    /// Returns true if it applies to the request with this method and number.
     pub(super) fn includes(&self, method: &str, nth: usize) -> bool {
         self.method == method && nth >= self.nth && nth - self.nth < self.times
     }
 }
 
-/// The requests to which the server tells the sizes of files.
+/// The requests in whose responses the server states the sizes of files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SizesTold {
     /// All of them.
     #[default]
     Always,
-    /// GET of a range. HEAD says 0, PROPFIND nothing.
+    /// Only GET of a range. HEAD states 0, PROPFIND no size.
     ByGet,
     /// None.
     Never,
 }
 
-/// The validators that the server tells.
+/// The validators that the server sends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ValidatorsTold {
     /// Entity tags.
@@ -158,40 +160,40 @@ impl ValidatorsTold {
     }
 }
 
-/// The treatment of a PUT with `Content-Range`.
+/// The reaction to a PUT with `Content-Range`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum PiecesTaken {
-    /// It is 501, as with nginx.
+    /// Responds with 501, like nginx.
     #[default]
     Never,
-    /// It is written to its place, as with Apache.
+    /// Writes the piece at its offset, like Apache.
     AsPieces,
-    /// It becomes the whole file, as with XrdHttp.
+    /// Replaces the file with the piece, like XrdHttp.
     AsFiles,
 }
 
 /// The behaviour of a server in all requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WebDavBehaviour {
-    /// The requests to which it tells the sizes of files.
+    /// The requests in whose responses it states the sizes of files.
     pub sizes: SizesTold,
-    /// The validators that it tells.
+    /// The validators that it sends.
     pub validators: ValidatorsTold,
-    /// The treatment of a PUT with `Content-Range`.
+    /// The reaction to a PUT with `Content-Range`.
     pub pieces: PiecesTaken,
-    /// The status by which it refuses MOVE.
+    /// The status with which it refuses MOVE.
     pub refuses_moves: Option<u16>,
-    /// MOVE and COPY replace what is there in spite of `Overwrite: F`.
+    /// MOVE and COPY replace an existing target despite `Overwrite: F`.
     pub ignores_overwrite: bool,
-    /// Names that differ in case are one.
+    /// Names that differ only in case refer to the same file.
     pub ignores_case: bool,
-    /// It has no PROPFIND, and lists by an HTML index without sizes, which hides names that begin
-    /// with a dot.
+    /// It does not support PROPFIND, and lists directories as HTML indexes without sizes or names
+    /// that begin with a dot.
     pub has_index: bool,
-    /// PUT makes the directories that are missing.
+    /// PUT creates missing parent directories.
     pub makes_parents: bool,
-    /// It tells checksums to those who ask.
+    /// It sends checksums on request.
     pub has_checksums: bool,
-    /// It keeps the time of `X-OC-Mtime`.
+    /// It keeps the time that a client states in `X-OC-Mtime`.
     pub keeps_times: bool,
 }

@@ -1,4 +1,4 @@
-//! Requests that the mock WebDAV server treats wrongly.
+//! Requests to the mock WebDAV server with faults.
 
 use super::answers::Site;
 use super::behaviour::{ChangeFault, LOGIN_PAGE, OF_ANOTHER_CLIENT, ReadFault, WebDavFault};
@@ -124,7 +124,7 @@ impl Site {
         Some(response)
     }
 
-    /// The path that a fault is about: for a name of a listing, its own.
+    /// The path to which a fault applies: for a name in a listing, the path of the name.
     fn subject(&self, fault: &WebDavFault, path: &str) -> String {
         let is_listing = matches!(
             fault,

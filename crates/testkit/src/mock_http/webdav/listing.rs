@@ -1,4 +1,4 @@
-//! Listings of the mock WebDAV server: the body of a 207, and HTML indexes.
+//! Listings of the mock WebDAV server: bodies of status 207, and HTML indexes.
 
 use super::behaviour::{ReadFault, SizesTold};
 use super::message::{Response, encoded};
@@ -13,7 +13,7 @@ pub(super) struct ListedName {
     pub(super) size: Option<u64>,
 }
 
-/// The listing of the first name, a directory, in which the others are, or of the only one.
+/// A listing. The first name is the listed resource; the others are its members.
 pub(super) fn multistatus(
     names: &[ListedName],
     sizes: SizesTold,
@@ -71,7 +71,7 @@ fn properties(name: &ListedName, sizes: SizesTold, fault: Option<&ReadFault>) ->
     )
 }
 
-/// An HTML index of a directory, which hides names that begin with a dot.
+/// An HTML index of a directory, which omits names that begin with a dot.
 pub(super) fn index(names: &[ListedName], fault: Option<&ReadFault>) -> Response {
     let directory = names.first().map_or("", |it| &*it.path);
     let shown = |it: &&ListedName| !it.path.trim_start_matches(directory).starts_with('.');

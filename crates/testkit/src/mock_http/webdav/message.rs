@@ -4,14 +4,14 @@
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) method: String,
-    /// The path, decoded, without a query.
+    /// The decoded path, without the query.
     pub(super) path: String,
     pub(super) head: String,
     pub(super) body: Vec<u8>,
 }
 
 impl Request {
-    /// A request with this head and no body yet; `None` if it is not HTTP.
+    /// A request with this head and an empty body; `None` if it is not HTTP.
     pub(super) fn parse(head: &[u8]) -> Option<Self> {
         let head = String::from_utf8_lossy(head).into_owned();
         let mut words = head.split(' ');
@@ -31,13 +31,13 @@ impl Request {
         matches!(&*self.method, "PUT" | "MOVE" | "COPY" | "DELETE" | "MKCOL")
     }
 
-    /// The path in `Destination`.
+    /// The path of `Destination`.
     pub(super) fn destination(&self) -> String {
         let destination = self.field("destination").unwrap_or_default();
         decoded(&format!("/{}", destination.splitn(4, '/').nth(3).unwrap_or_default()))
     }
 
-    /// The first byte of a PUT of a piece, and the size of the whole file.
+    /// The offset of a piece in a PUT, and the size of the whole file.
     pub(super) fn piece(&self) -> Option<(usize, usize)> {
         let range = self.field("content-range")?.strip_prefix("bytes ")?;
         let (first, rest) = range.split_once('-')?;
@@ -57,7 +57,7 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// A path as it is written in a URL.
+/// A path in URL encoding.
 pub(super) fn encoded(path: &str) -> String {
     let encode = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
@@ -68,14 +68,14 @@ pub(super) fn encoded(path: &str) -> String {
     path.bytes().map(encode).collect()
 }
 
-/// The end of a body.
+/// The end of a response body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BodyEnd {
-    /// At the length that the head tells.
+    /// At the length that the head states.
     Length,
-    /// At the end of the connection: the head tells no length.
+    /// At the end of the connection: the head states no length.
     Close,
-    /// At the end of the connection, after half of what the head tells.
+    /// At the end of the connection, after half of the stated length.
     Cut,
 }
 
