@@ -1,4 +1,5 @@
-//! Changes at WebDAV servers: what is believed, what is looked at, and what is repeated.
+//! Changes at WebDAV servers: responses that are trusted, outcomes that are checked, and requests
+//! that are repeated.
 
 use bytes::Bytes;
 use hither_checksum::Hasher;
@@ -28,7 +29,7 @@ async fn put(storage: &WebDavStorage, path: &str, options: PutOptions) -> Result
     upload.commit(None).await.map(|done| done.is_seen)
 }
 
-/// A change, and the paths below `/d/` before it and after it.
+/// A change, and the paths below `/d/` before and after it.
 const VERBS: [(&str, &[&str], &[&str]); 6] = [
     ("PUT", &[], &["/d/new"]),
     ("put by MOVE", &[], &["/d/new"]),
@@ -105,7 +106,7 @@ async fn what_was_carried_out_is_a_success_whatever_the_response() {
         ChangeFault::Dropped,
     ] {
         for (verb, _, after) in VERBS {
-            // Nothing tells a copy from what was there before; a PUT that fails is removed.
+            // A copy cannot be distinguished from an earlier file; a failed PUT is removed.
             if verb == "COPY" || verb == "PUT" && matches!(fault, ChangeFault::Done(500, ..)) {
                 continue;
             }
@@ -122,13 +123,13 @@ async fn a_removal_is_not_repeated_where_another_client_has_made_the_file_again(
     done.unwrap();
     assert_eq!(server.count("DELETE"), 1);
     assert_eq!(server.bytes("/d/old").unwrap(), b"of another client");
-    // One that was not carried out is.
+    // A DELETE that was not executed is repeated.
     let (done, server) = attempted("DELETE", ChangeFault::Dropped).await;
     done.unwrap();
     assert_eq!((server.count("DELETE"), server.paths().len()), (2, 0));
 }
 
-/// A server that removes a tree takes minutes for it, and the tree has no version to compare.
+/// Removing a tree takes a server minutes, and a tree has no version to compare.
 #[tokio::test]
 async fn a_removal_of_a_directory_that_outlasts_the_timeout_is_not_repeated() {
     const TREE: &str = "<D:multistatus xmlns:D='DAV:'><D:response><D:href>/tree/</D:href>\
@@ -163,8 +164,8 @@ async fn a_move_is_not_repeated_where_another_client_has_made_the_file_again() {
     assert_eq!(held, [OLD, OF_ANOTHER_CLIENT]);
 }
 
-/// The outcome of a rename of `old` to `new`, where a file of the same size is, with `fault` in the
-/// `nth` MOVE, and the server afterwards.
+/// The outcome of a rename of `old` to `new`, where a file of the same size exists, with `fault` in
+/// the `nth` MOVE; and the server afterwards.
 async fn renamed(
     validators: ValidatorsTold,
     (nth, fault): (usize, ChangeFault),
@@ -179,7 +180,7 @@ async fn renamed(
     (done, server)
 }
 
-/// The first MOVE replaces nothing, and the second one what was seen.
+/// The first MOVE must not replace a file; the second may replace the version that was seen.
 #[tokio::test]
 async fn a_file_that_was_there_before_does_not_show_a_move() {
     use ValidatorsTold::{Dates, Nothing, Tags, TagsAndDates};
@@ -219,7 +220,7 @@ async fn nothing_is_replaced_in_place_where_no_look_would_show_the_new_file() {
     let server = MockWebDavServer::behaving(behaviour, Vec::new()).unwrap();
     server.store("/d/old", OLD);
     let storage = storage(&server);
-    // The first one finds out that the server renames nothing.
+    // The first upload detects that the server refuses MOVE.
     let options = PutOptions { is_looked_at: true, ..PutOptions::default() };
     let error = put(&storage, "new", options).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
@@ -245,7 +246,7 @@ async fn a_conflict_does_not_show_that_a_name_is_gone() {
     assert!(!error.to_string().contains("parent directory"), "{error}");
 }
 
-/// A server that responds to `times` requests with `method` by 409.
+/// A server that responds with 409 to `times` requests with `method`.
 fn with_conflicts(method: &'static str, times: usize, more: &[&'static str]) -> MockWebDavServer {
     let fault = |method, times, status| {
         let fault = WebDavFault::Status(status);
@@ -260,7 +261,7 @@ fn with_conflicts(method: &'static str, times: usize, more: &[&'static str]) -> 
 async fn a_conflict_is_what_a_look_at_the_parent_shows() {
     for (verb, before, after) in VERBS.into_iter().filter(|(verb, ..)| *verb != "DELETE") {
         let method = if verb == "put by MOVE" { "MOVE" } else { verb };
-        // Something else than the parent is in the way.
+        // The conflict is not caused by a missing parent.
         let server = with_conflicts(method, usize::MAX, &[]);
         before.iter().for_each(|path| server.store(path, OLD));
         let error = carry_out(verb, &storage(&server)).await.unwrap_err();
@@ -268,7 +269,7 @@ async fn a_conflict_is_what_a_look_at_the_parent_shows() {
         let text = error.to_string();
         assert!(text.contains("409 (Conflict)") && text.contains("the parent directory exists"));
         assert_eq!(server.count(method), 2, "{verb}");
-        // Another client has made the parent since the request.
+        // Another client has created the parent since the request.
         let server = with_conflicts(method, 1, &[]);
         before.iter().for_each(|path| server.store(path, OLD));
         carry_out(verb, &storage(&server)).await.unwrap();
@@ -300,11 +301,11 @@ async fn a_missing_parent_is_not_found_and_one_that_nobody_saw_may_be() {
     assert!(error.to_string().contains("the parent directory may not exist"), "{error}");
 }
 
-/// The file of a piece may be gone: a server would begin another one.
+/// The file of a piece may be gone: a server would create another file.
 #[tokio::test]
 async fn a_piece_is_not_sent_again_after_a_conflict() {
     let fault = WebDavFault::Status(409);
-    // The trials of an unknown server come first.
+    // The probes of an unknown server come first.
     let planned = PlannedFault { method: "PUT", nth: 2, times: usize::MAX, fault };
     let behaviour = WebDavBehaviour { pieces: PiecesTaken::AsPieces, ..WebDavBehaviour::default() };
     let server = MockWebDavServer::behaving(behaviour, vec![planned]).unwrap();
@@ -328,7 +329,7 @@ async fn a_rename_looks_for_the_target_where_the_server_may_replace_it() {
 
 #[tokio::test]
 async fn an_error_claims_no_more_than_the_look_has_shown() {
-    // The new name cannot be seen, and the old one is gone.
+    // The new name cannot be seen, and the old name is gone.
     let faults = vec![PlannedFault {
         method: "MOVE",
         nth: 0,
@@ -369,7 +370,7 @@ async fn a_size_that_is_not_told_is_asked_for_by_get_and_never_believed() {
         assert_eq!(server.paths().len(), usize::from(expected.is_ok()), "{sizes:?}");
         assert_eq!(server.count("GET"), 1, "{:?}", server.log());
     }
-    // The response to a MOVE was lost, and nothing tells what is there now.
+    // The response to a MOVE was lost, and no request can show its outcome.
     let server = MockWebDavServer::start(Some(("MOVE", ChangeFault::Lost))).unwrap();
     server.tell_sizes(SizesTold::Never);
     server.store("/d/old", OLD);
@@ -456,7 +457,7 @@ async fn a_page_in_response_to_head_tells_nothing_of_a_file() {
 
 #[tokio::test]
 async fn a_refusal_in_one_directory_is_not_believed_of_another() {
-    // PROPFIND is refused once, in the first directory; the index shows neither sizes nor names
+    // PROPFIND is refused once, for the first directory; the index contains neither sizes nor names
     // that begin with a dot.
     for status in [405, 501] {
         let fault = WebDavFault::Status(status);

@@ -1,4 +1,4 @@
-//! The fixture of all tests: a source, a reader that drives it, and a check of the received bytes.
+//! The fixture of all tests: a source, a reader that drives it, and a check of received bytes.
 
 use bytes::Bytes;
 use hither_core::{Error, ErrorKind, ResponseMeta, Source};
@@ -10,16 +10,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// A test that takes longer hangs. Nothing is measured by it.
+/// Time after which a test is considered to hang. It measures nothing.
 const HANGS: Duration = Duration::from_secs(120);
 
-/// A reader with more retries never ends.
+/// Maximum number of retries; a reader with more would never end.
 const MAX_RETRIES: u64 = 200;
 
-/// The shortest and the longest pause between attempts: no test waits for more.
+/// Minimum and maximum pause between attempts: short, so that no test waits for them.
 const SHORT_PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(10));
 
-/// A reader that pauses as briefly.
+/// The configuration of a reader with these pauses.
 fn reader_config() -> ReaderConfig {
     let mut config = ReaderConfig::default();
     (config.retry.min_pause, config.retry.max_pause) = SHORT_PAUSES;
@@ -32,15 +32,15 @@ pub(crate) fn content(size: usize) -> Vec<u8> {
     (0..size).map(|i| (i * 7 + i / 251 * 3).to_le_bytes()[0]).collect()
 }
 
-/// Small enough that the client reads on to the end of the whole file.
+/// Size of a file that the client reads to its end, because it is small.
 pub(crate) const SMALL: usize = 100_000;
-/// Too large for that.
+/// Size of a file that is too large for that.
 pub(crate) const LARGE: usize = 1_000_000;
 
-/// Three ranges that no plan merges.
+/// Three ranges that are never merged.
 pub(crate) const THREE: [Range<u64>; 3] = [0..100, 5_000..5_010, 20_000..29_000];
 
-/// Short timeouts, which only a stall exceeds.
+/// Short timeouts that are exceeded only by a stall.
 pub(crate) fn impatient() -> TransportConfig {
     let mut config = TransportConfig::default();
     config.first_byte_timeout = Duration::from_millis(150);
@@ -93,7 +93,7 @@ impl std::fmt::Debug for Got {
 
 impl Got {
     /// Checks that every byte of `ranges` has arrived, and that every received byte equals that of
-    /// `content`.
+    /// `content` at its offset.
     pub(crate) fn is_exact(&self, content: &[u8], ranges: &[Range<u64>]) -> Result<(), String> {
         let mut seen = vec![false; content.len()];
         for (offset, bytes) in &self.pieces {
@@ -109,7 +109,7 @@ impl Got {
     }
 }
 
-/// Reads `ranges` and a tail of a version of the file.
+/// Reads `ranges` and the last `tail` bytes of a version of the file.
 pub(crate) async fn read_with(
     source: &dyn Source,
     ranges: &[Range<u64>],
@@ -120,7 +120,7 @@ pub(crate) async fn read_with(
     drive(reader, ranges, tail).await
 }
 
-/// Reads `ranges` and no gap between them, whatever a request costs.
+/// Reads `ranges` without the gaps between them, regardless of the cost of requests.
 pub(crate) async fn read_exactly(source: &dyn Source, ranges: &[Range<u64>]) -> Result<Got, Error> {
     let mut config = reader_config();
     config.exact = true;

@@ -1,4 +1,4 @@
-//! Files behind HTTP servers.
+//! Files on HTTP servers.
 
 mod broken_connections;
 mod changed_files;

@@ -1,7 +1,7 @@
-//! Sources and storages against servers that misbehave, and against real ones.
+//! Sources and storages with misbehaving servers, and with real ones.
 //!
-//! For every fault either the exact bytes arrive, with a bounded number of requests, or an error of
-//! the right kind does, and nothing hangs.
+//! For every fault, either the exact bytes arrive, with a bounded number of requests, or the
+//! correct kind of error is returned; and no operation hangs.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod changes;

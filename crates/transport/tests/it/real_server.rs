@@ -1,4 +1,4 @@
-//! Real servers of a directory, started by the same scripts that the benchmarks use.
+//! Real servers of a directory, started by the scripts of the benchmarks.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -11,8 +11,8 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Starts `server` on the directory `root`. Where it is not installed, prints so, and fails in
-    /// CI only.
+    /// Starts `server` on the directory `root`. If it is not installed, prints that and returns
+    /// none; in CI this is a failure.
     pub(crate) fn start(server: &str, root: &Path) -> Option<Self> {
         let mut child = Command::new("python3")
             .args(["-m", "bench.harness.serve_for_tests", server])
@@ -29,7 +29,7 @@ impl Served {
             Err(_) => {
                 child.wait().unwrap();
                 assert!(std::env::var_os("CI").is_none(), "CI must have {server}: {told}");
-                // Not captured as the output of the test.
+                // Printed directly, so that it is not captured as output of the test.
                 let mut terminal = std::io::stderr();
                 writeln!(terminal, "skipped: {}", told.trim()).unwrap();
                 None
@@ -40,7 +40,7 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        // The server ends with its input.
+        // The server ends at the end of its input.
         drop(self.child.stdin.take());
         drop(self.child.wait());
     }

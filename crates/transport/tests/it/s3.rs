@@ -121,7 +121,7 @@ async fn thousands_of_pieces_close_together_are_read_by_few_requests() {
     let after = network.counters().totals();
     let (requests, bytes) =
         (after.requests - before.requests, after.bytes_received - before.bytes_received);
-    // One for each connection, and some that take over from slow ones.
+    // One request per connection, and some that take over from slow ones.
     assert!(requests <= 80, "{requests} requests for {} pieces", pieces.len());
     assert!(bytes < 2 * content.len() as u64, "{bytes} bytes for {}", content.len());
 }

@@ -34,7 +34,7 @@ async fn passes(server: &str, root: &Path, abilities: StorageFeatures) {
     let Some(served) = Served::start(server, root) else { return };
     let network = network();
     check(&storage(&served, &network), abilities).await;
-    // Once more, with the learned capabilities.
+    // Again with the learned capabilities.
     check(&storage(&served, &network), abilities).await;
 }
 
@@ -47,14 +47,15 @@ async fn apache_conforms_to_storage() {
 #[tokio::test]
 async fn nginx_conforms_to_storage() {
     let folder = tempfile::tempdir().unwrap();
-    // Its index hides names that begin with a dot, and its DELETE removes them with a directory.
+    // Its index omits names that begin with a dot, and its DELETE removes them together with a
+    // directory.
     passes("nginx", folder.path(), StorageFeatures { shows_all_names: false, ..PLAIN }).await;
 }
 
 #[tokio::test]
 async fn xrootd_conforms_to_storage() {
     let folder = tempfile::tempdir().unwrap();
-    // Its listings do not encode names, so a "%" in a name looks like an encoded byte; "?" begins
+    // Its listings do not encode names, so a "%" in a name looks like an encoded byte; "?" starts
     // the opaque information.
     let names = &["plain", "with space", "a+b", "ü-größe", "(1) [2] {3};,:@'!$*"];
     passes("xrootd", folder.path(), StorageFeatures { names, needs_parents: false, ..PLAIN }).await;
@@ -77,7 +78,7 @@ async fn a_listing_that_nobody_takes_frees_its_connection() {
     let storage = storage(&served, &network);
     let mut batches = storage.list_batches("");
     let first = batches.next().await.unwrap().unwrap();
-    // As a copy does whose queue is full of files to be fetched.
+    // As in a copy whose queue is full of files to fetch.
     let asked = tokio::time::timeout(Duration::from_secs(30), storage.stat("file-1")).await;
     assert_eq!(asked.expect("the listing has the only connection").unwrap().size, Some(1));
     let rest: Vec<_> = batches.map(|batch| batch.unwrap().entries).concat().await;

@@ -1,4 +1,4 @@
-//! XRootD's own protocol.
+//! The XRootD protocol.
 
 mod faults;
 mod managers;

@@ -1,4 +1,4 @@
-//! Servers that cannot be reached, or accept few connections.
+//! Servers that cannot be reached, or that accept few connections.
 
 use crate::fixture::{
     LARGE, THREE, content, network, peer, read, source, source_on, with_connections,
@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 
-/// One connection at a time, and a second for all attempts to open it.
+/// A configuration with one connection at a time, and a second for all attempts to open it.
 fn without_patience() -> TransportConfig {
     let mut config = with_connections(1);
     config.connect_timeout = Duration::from_secs(1);
@@ -41,7 +41,7 @@ impl ClosedPort {
         self.0.local_addr().unwrap().as_socket().unwrap()
     }
 
-    /// From now on connections lead to the server of `url`.
+    /// Forwards further connections to the server of `url`.
     fn open(self, url: &str) {
         let server = Location::parse(url).unwrap();
         let server = (server.host().to_owned(), server.port());
@@ -51,7 +51,7 @@ impl ClosedPort {
             while let Ok((mut client, _)) = listener.accept().await {
                 let mut upstream = TcpStream::connect(&server).await.unwrap();
                 tokio::spawn(async move {
-                    // Either end may break off.
+                    // Either end may break the connection.
                     let _ = tokio::io::copy_bidirectional(&mut client, &mut upstream).await;
                 });
             }
@@ -87,7 +87,7 @@ async fn a_server_that_may_be_replaced_by_another_is_not_waited_for() {
         let source = network(with_connections(1)).replica(Location::parse(&url).unwrap()).source;
         let ranges = THREE.to_vec();
         let request = Request { ranges, failover: true, ..Request::default() };
-        // Less than the time for which a server is waited for.
+        // Shorter than the wait for a server that restarts.
         let most = Duration::from_secs(4);
         let fetched = tokio::time::timeout(most, source.fetch(request, Box::new(drop))).await;
         assert!(fetched.unwrap().unwrap_err().is_refused_connection(), "{url}");
@@ -104,15 +104,15 @@ async fn a_closed_port_is_named_in_the_error() {
 
 #[tokio::test]
 async fn a_name_that_does_not_resolve_is_named_in_the_error() {
-    // Longer than a name may be, so no name server is asked.
+    // The name is too long, so no name server is queried.
     let url = format!("http://{}/x", "n".repeat(70));
     let error = read(&source(&url, with_connections(8)), &THREE).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().contains("does not resolve"), "{error}");
 }
 
-/// A socket with a full queue of connections, so that the kernel drops further attempts, and the
-/// connection that fills it.
+/// A socket with a full accept queue, so that the kernel drops further attempts; and the connection
+/// that fills it.
 #[cfg(target_os = "linux")]
 fn black_hole() -> (SocketAddr, (Socket, std::net::TcpStream)) {
     let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
@@ -255,7 +255,7 @@ async fn a_dropped_reader_releases_its_connection() {
     assert_eq!(peer.connections(), 3);
 }
 
-/// A store that grants this number of connections: other processes use the others.
+/// A store that grants this number of connections, because other processes use the rest.
 #[derive(Debug)]
 struct Crowded(AtomicUsize);
 

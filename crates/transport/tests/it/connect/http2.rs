@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 
 const STREAMS: u32 = 50;
 
-/// Ranges that are read by a request each ([`read_exactly`]).
+/// Ranges that are each read with their own request ([`read_exactly`]).
 fn pieces(count: u64) -> Vec<Range<u64>> {
     (0..count).map(|n| n * 400..n * 400 + 200).collect()
 }
@@ -27,7 +27,7 @@ fn config(server: &Multiplexer) -> TransportConfig {
     config
 }
 
-/// The endpoint that an earlier process has learned.
+/// The endpoint as learned by an earlier process.
 fn known(ranges: RangeSupport, streams: usize) -> Endpoint {
     let mut endpoint = Endpoint::default();
     endpoint.ranges = ranges;
@@ -98,8 +98,8 @@ async fn capabilities_are_learned_in_the_first_session_and_remembered() {
     assert_eq!((learned.ranges, learned.streams), (RangeSupport::Single, STREAMS as usize));
     assert!((1..=8).contains(&server.multiplexed()), "{}", server.multiplexed());
     // Until the server's limit arrives, a connection takes 100 streams (RFC 9113 section 6.5.2).
-    // The server's HTTP/2 refuses those above its limit itself; its count of requests does not
-    // contain them.
+    // The server's HTTP/2 library refuses those above its limit; the server's count of requests
+    // does not include them.
     let unseen = network.counters().totals().requests.checked_sub(server.requests() as u64);
     let most_unseen = server.multiplexed() as u64 * u64::from(100 - STREAMS);
     assert!(unseen.is_some_and(|unseen| unseen <= most_unseen), "{unseen:?}");
@@ -194,7 +194,7 @@ async fn a_server_that_breaks_every_http2_connection_is_read_over_http1() {
     let server = Multiplexer::start(LARGE, STREAMS, Flaw::Break(0)).await;
     let (network, ledger) = network(config(&server), known(RangeSupport::Single, 50));
     let source = source_on(&network, &server);
-    // Nothing is ever answered over HTTP/1.1 here; the accepted connection is the evidence.
+    // This server never responds over HTTP/1.1; the accepted connection is the evidence.
     let reading = read(&source, &[0..100]);
     let asked = task_until(|| server.connections() != server.multiplexed());
     tokio::select! {

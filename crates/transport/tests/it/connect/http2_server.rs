@@ -24,17 +24,17 @@ type Body = UnsyncBoxBody<Bytes, io::Error>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flaw {
     None,
-    /// It speaks HTTP/1.1 only.
+    /// It supports only HTTP/1.1.
     Old,
-    /// It sends GOAWAY after this number of requests on a connection, and answers these.
+    /// It sends GOAWAY after this number of requests on a connection, and responds to these.
     GoAway(usize),
-    /// It breaks a connection at its nth request, with all its streams.
+    /// It closes a connection with all its streams at the nth request.
     Break(usize),
     /// It resets every nth stream instead of responding.
     Reset(usize),
     /// It resets every nth stream in the middle of its response.
     ResetBody(usize),
-    /// It refuses streams with `REFUSED_STREAM` while this number is in progress.
+    /// It refuses streams with `REFUSED_STREAM` while this number of requests is in progress.
     Refuse(usize),
     /// It responds with 429 while this number of requests is in progress.
     Busy(usize),
@@ -51,7 +51,7 @@ pub(crate) struct Seen {
     pub(crate) requests: AtomicUsize,
     /// Refused requests.
     pub(crate) refused: AtomicUsize,
-    /// Requests in progress, now and at most.
+    /// Requests in progress: current number.
     under_way: AtomicUsize,
     pub(crate) most: AtomicUsize,
     /// Notified when a client cancels a request.
@@ -141,7 +141,7 @@ async fn serve(site: Arc<Site>, stream: TlsStream<TcpStream>, streams: u32) {
     let connection = many.max_concurrent_streams(streams).serve_connection(io, service);
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
-        // Any end is fine.
+        // Any result is accepted.
         _ = connection.as_mut() => return,
         () = line.over.notified() => {}
     }
@@ -174,7 +174,7 @@ async fn answer(
     seen.most.fetch_max(under_way, Ordering::SeqCst);
     let nth = seen.requests.fetch_add(1, Ordering::SeqCst);
     let nth_here = line.requests.fetch_add(1, Ordering::SeqCst);
-    // Other requests can arrive meanwhile.
+    // Other requests can arrive in the meantime.
     tokio::task::yield_now().await;
     let mut broken = false;
     match site.flaw {
@@ -236,7 +236,7 @@ fn ranged(content: &[u8], asked: &HeaderMap, broken: bool) -> Response<Body> {
     response.body(body).unwrap()
 }
 
-/// A store for one server.
+/// A store for a single server.
 #[derive(Debug)]
 pub(crate) struct Remembers(pub(crate) Mutex<hither_core::Endpoint>);
 

@@ -60,7 +60,7 @@ fn builder(
     ServerConfig::builder_with_provider(provider).with_protocol_versions(versions).unwrap()
 }
 
-/// The events at the server's end of TLS.
+/// Events at the server's end of TLS connections.
 #[derive(Debug, Default)]
 struct Seen {
     kinds: Vec<HandshakeKind>,
@@ -94,7 +94,7 @@ impl Front {
                         seen.chain = session.peer_certificates().unwrap_or_default().to_vec();
                     }
                     let mut to = TcpStream::connect(behind).await.unwrap();
-                    // Any end is fine.
+                    // Any result is accepted.
                     drop(tokio::io::copy_bidirectional(&mut stream, &mut to).await);
                 });
             }
@@ -170,7 +170,8 @@ async fn a_self_signed_certificate_is_named_as_such() {
 
 #[tokio::test]
 async fn a_trusted_certificate_is_accepted_from_the_server_itself() {
-    // As `openssl req -x509` makes it: an authority, and one that was signed by an unknown one.
+    // A self-signed certificate of an authority, as `openssl req -x509` makes it; and a certificate
+    // that an unknown authority has signed.
     let usual = |names: &[&str]| {
         let mut usual = params(names);
         usual.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -239,7 +240,7 @@ async fn the_error_names_the_hosts_of_a_certificate_for_others() {
     }
 }
 
-/// A server that requires a certificate issued by `clients`.
+/// A server that requires a client certificate issued by `clients`.
 fn insisting(
     pair: Pair,
     clients: &Authority,
@@ -284,7 +285,8 @@ async fn a_client_certificate_is_sent_and_its_absence_explained() {
     }
 }
 
-/// A verifier that accepts any client certificate, as servers do that verify proxies themselves.
+/// A verifier that accepts any client certificate, like servers that verify proxy certificates
+/// themselves.
 #[derive(Debug)]
 struct TakesProxies(rustls::crypto::WebPkiSupportedAlgorithms);
 
@@ -328,7 +330,7 @@ impl rustls::server::danger::ClientCertVerifier for TakesProxies {
 #[tokio::test]
 async fn a_proxy_certificate_is_sent_with_its_whole_chain() {
     let (servers, clients) = (authority("servers"), authority("clients"));
-    // The user's certificate, which is no authority, signs the proxy certificate, which has a
+    // The user's certificate, which is not an authority, signs the proxy certificate, which has a
     // critical extension (RFC 3820 section 3.8).
     let mut person = params(&[]);
     person.distinguished_name.push(DnType::CommonName, "me");
@@ -391,7 +393,7 @@ async fn tls_on_an_http_port_is_detected() {
         let mut hello = [0; 16];
         stream.read_exact(&mut hello).await.unwrap();
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
-        // Until the client has closed the connection, so that nothing is reset.
+        // Reads until the client has closed the connection, so that it is not reset.
         drop(stream.read_to_end(&mut Vec::new()).await);
     });
     let error = read(&source(&url, trusting(&authority("a"))), &THREE).await.unwrap_err();
@@ -429,7 +431,7 @@ async fn an_address_that_fails_in_the_handshake_is_skipped() {
 async fn a_second_connection_is_resumed() {
     let authority = authority("the authority");
     for version in VERSIONS {
-        // Every response is the last of its connection.
+        // The connection is closed after each response.
         let peer = peer(LARGE, [(FaultTrigger::Always, Fault::CloseAfter)]);
         let (chain, key) = signed(params(&["localhost"]), &authority);
         let config = builder(&[*version]).with_no_client_auth().with_single_cert(chain, key);

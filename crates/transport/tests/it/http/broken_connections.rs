@@ -1,4 +1,4 @@
-//! Connections that break, at every stage.
+//! Connections that break at every stage.
 
 use crate::fixture::{
     LARGE, SMALL, THREE, content, expect_bytes, expect_error, peer, read, source, with_connections,
@@ -51,7 +51,8 @@ async fn a_connection_that_always_breaks_ends_with_an_error() {
         for fault in [Fault::Close(place), Fault::Reset(place)] {
             let what = format!("{fault:?}");
             let peer = peer(LARGE, [(FaultTrigger::Always, fault)]);
-            // One more than the attempts: after two without a response, fewer ranges are tried.
+            // One more than the number of attempts: after two without a response, a request with
+            // fewer ranges is tried.
             expect_error(&what, &peer, with_connections(1), ErrorKind::Unavailable, 5).await;
         }
     }
@@ -59,7 +60,7 @@ async fn a_connection_that_always_breaks_ends_with_an_error() {
 
 #[tokio::test]
 async fn a_read_with_progress_does_not_fail() {
-    // Every response breaks off, but each delivers a part of the file.
+    // Every response breaks off, but each delivers some bytes of the file.
     let peer = peer(LARGE, [(FaultTrigger::Always, Fault::Close(ResponsePosition::Body(1_000)))]);
     expect_bytes("a kilobyte each", &peer, with_connections(1), 12).await;
 }

@@ -1,4 +1,5 @@
-//! A file that changes while it is read: no byte of the new one is delivered as one of the old one.
+//! A file that changes while it is read: no byte of the new version is delivered as part of the old
+//! one.
 
 use crate::fixture::{
     LARGE, SMALL, THREE, content, peer, read, read_with, source, with_connections,
@@ -57,7 +58,8 @@ async fn a_reader_without_a_validator_ignores_validators() {
 
 #[tokio::test]
 async fn validators_of_one_kind_are_compared() {
-    // The version that the reader knows, what the server sends, and whether that is a change.
+    // The version known to the reader, the version that the server sends, and true if that is a
+    // change.
     for (known, sent, changed) in [
         ("W/\"first\"", "\"first\"", false),
         ("W/\"first\"", "W/\"first\"", false),

@@ -1,4 +1,4 @@
-//! Sizes that no response states: a response without a length has ended.
+//! Sizes that no response states: the end of a response without a length shows the size.
 
 use crate::fixture::{LARGE, SMALL, THREE, content, network, peer, read, read_with, source_on};
 use hither_core::ErrorKind;
@@ -21,7 +21,7 @@ async fn a_size_that_the_server_contradicts_is_an_error() {
         let peer = peer(LARGE, faults.map(|fault| (first, fault)));
         let source = source(&peer);
         let wanted = format!("ended after {cut} bytes, but the server states {LARGE}");
-        // The kept bytes stay in doubt.
+        // The kept bytes remain unconfirmed.
         for requests in [["GET", "HEAD"].as_slice(), &["GET", "HEAD", "HEAD"]] {
             let error = read_with(&source, &[], 1, None).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");

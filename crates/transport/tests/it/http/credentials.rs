@@ -126,7 +126,7 @@ async fn a_rejection_without_another_token_is_final_and_explained() {
     let token = "eyJhbGciOiJub25lIn0.eyJpc3MiOiJodHRwczovL2lhbSIsInN1YiI6Im1lIiwiZXhwIjoxfQ.c2ln";
     let refused =
         peer(LARGE, [(FaultTrigger::Always, Fault::Status { status: 403, retry_after: None })]);
-    // The second request shows that the several ranges are not the reason.
+    // The second request shows that the response does not depend on the number of ranges.
     expect_error("403", &refused, with_token(token), ErrorKind::PermissionDenied, 2).await;
     let refused = peer(LARGE, [(FaultTrigger::Always, unless("another"))]);
     let source = source(&refused.url(), with_token(token));
@@ -193,13 +193,13 @@ async fn thirty_two_identities_in_one_process_do_not_mix() {
         let value = request.authorization.unwrap();
         match n % 2 {
             0 => assert_eq!(value, format!("Bearer token{n}")),
-            // The user name is at the beginning of the encoded text.
+            // The user name is at the start of the encoded text.
             _ => assert_eq!(value, sent_for(n)),
         }
     }
 }
 
-/// The credential that the user of this number sends.
+/// The credential that the user with this number sends.
 fn sent_for(n: usize) -> String {
     let url = format!("https://user{n}:x@host/");
     let basic = Basic::new(format!("user{n}"), Secret::new("x")).unwrap();

@@ -1,4 +1,4 @@
-//! Statuses without bytes of the file.
+//! Status codes of responses without bytes of the file.
 
 use crate::fixture::{
     LARGE, THREE, content, expect_bytes, expect_error, network, peer, read, source, source_on,
@@ -17,7 +17,7 @@ fn status(status: u16) -> Fault {
 
 #[tokio::test]
 async fn each_status_has_its_error_kind_and_is_final() {
-    // The second request shows that the several ranges are not the reason.
+    // The second request shows that the response does not depend on the number of ranges.
     for (code, kind, requests) in [
         (401, ErrorKind::Unauthenticated, 1),
         (403, ErrorKind::PermissionDenied, 2),
@@ -131,7 +131,7 @@ async fn a_server_that_rejects_several_ranges_with_416_gets_single_ranges() {
     expect_bytes("416", &peer, with_connections(1), 4).await;
 }
 
-/// A storage with tape: other files are served while one is being staged.
+/// Storage with tape: other files are served while one is being staged.
 #[tokio::test]
 async fn a_file_that_is_being_staged_delays_no_other() {
     for code in [503, 202] {

@@ -1,4 +1,4 @@
-//! Requests that were sent in part, or whole and without a response, and refusals for now.
+//! Requests that were sent in part, or completely but without a response, and temporary refusals.
 
 use crate::fixture::network;
 use bytes::Bytes;
@@ -15,11 +15,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const AGAIN: Retry = Retry::SameServer { after: Duration::ZERO };
-/// Of this, seven eighths are more than all buffers between a client and a server on one machine
-/// hold: `tcp_rmem` is 32 MiB on some, `tcp_wmem` 4 MiB.
+/// Seven eighths of this size exceed all buffers between a client and a server on one machine:
+/// `tcp_rmem` is up to 32 MiB, `tcp_wmem` 4 MiB.
 const LARGE_BODY: usize = 64 << 20;
 
-/// A server with an act for each request with a method, and always the last one then.
+/// A server with an act for each request, counted per method; further requests get the last act.
 fn server(acts: Vec<LossyAct>) -> LossyHttpServer {
     LossyHttpServer::start(move |_, _, nth| acts[nth.min(acts.len() - 1)]).unwrap()
 }
@@ -55,7 +55,7 @@ const CHANGING: [&str; 7] = ["PUT", "POST", "MOVE", "COPY", "DELETE", "MKCOL", "
 async fn a_request_that_was_sent_without_a_response_is_repeated_unless_it_changes_something() {
     for act in [LossyAct::Read, LossyAct::HalfAnswered] {
         for name in READING.into_iter().chain(CHANGING) {
-            // No body comes in a response to HEAD.
+            // A response to HEAD has no body.
             if name == "HEAD" && matches!(act, LossyAct::HalfAnswered) {
                 continue;
             }
@@ -158,7 +158,7 @@ async fn a_server_that_stays_busy_is_asked_until_the_first_byte_timeout() {
     }
 }
 
-/// A bucket with an object at every name, of which the responses to requests with `lost` are lost.
+/// A bucket with an object at every name; responses to requests that begin with `lost` are lost.
 fn bucket(lost: &'static str) -> (S3Storage, LossyHttpServer) {
     let fields = "ETag: \"a\"\r\nLast-Modified: Sat, 21 Nov 2026 11:57:38 GMT\r\n";
     let server = LossyHttpServer::start(move |method, target, _| match method {
@@ -203,13 +203,13 @@ async fn a_change_of_a_bucket_is_sent_once_and_parts_nobody_sees_again() {
     assert_eq!(server.count("DELETE"), 0);
     let (storage, server) = bucket("PUT");
     once(put(&storage, 10).await, server.count("PUT"));
-    // One request has begun the upload.
+    // One request has started the upload.
     let (storage, server) = bucket("POST /bucket/a?uploadId");
     once(put(&storage, 6 << 20).await, server.count("POST") - 1);
     let (storage, server) = bucket("PUT /bucket/a?partNumber=2");
     let error = put(&storage, 6 << 20).await.unwrap_err();
-    // The first part; the second one on the connection of the first, which may have been stale; and
-    // the attempts.
+    // The first part; the second part on the connection of the first, which may have been stale;
+    // and the attempts.
     assert_eq!((error.retry(), server.count("PUT")), (AGAIN, 1 + 1 + 4), "{error}");
     let (storage, server) = bucket("GET");
     let error = storage.list("").await.unwrap_err();

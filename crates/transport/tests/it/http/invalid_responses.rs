@@ -1,4 +1,4 @@
-//! Responses that contradict themselves: no byte of them is delivered.
+//! Inconsistent responses: none of their bytes are delivered.
 
 use crate::fixture::{
     LARGE, SMALL, THREE, expect_bytes, expect_error, impatient, peer, read, source,

@@ -1,11 +1,11 @@
-//! Limits of servers are learned and respected.
+//! Limits of servers, which are learned and respected.
 
 use crate::fixture::{LARGE, content, peer, read, source, with_connections};
 use hither_core::{ErrorKind, Source};
 use hither_testkit::mock_http::{Fault, FaultTrigger, Limit, OverLimit};
 use std::ops::Range;
 
-/// Ranges of ten bytes that no plan merges.
+/// Ranges of ten bytes that are never merged.
 fn scattered(n: u64) -> Vec<Range<u64>> {
     (0..n).map(|i| i * 900..i * 900 + 10).collect()
 }
@@ -35,7 +35,7 @@ async fn expect_limit_found(limits: &[usize]) {
             got.is_exact(&content(LARGE), &ranges).unwrap();
             let requests = peer.log().len();
             assert!(requests <= 110, "{over:?} {most}: {requests} requests");
-            // The learned limit is used from the first request on.
+            // The learned limit is respected from the first request on.
             read(&source, &ranges).await.unwrap();
             let log = peer.log();
             let refused = log[requests..]
@@ -119,7 +119,7 @@ async fn a_range_longer_than_a_response_is_split() {
     }
 }
 
-/// A server that is down, or a file that it cannot read, does not look like a limit.
+/// A server that is down, or a file that it cannot read, must not look like a limit.
 #[tokio::test]
 async fn a_rejection_of_short_ranges_as_well_is_no_limit() {
     let peer = peer(LARGE, []);
@@ -146,7 +146,7 @@ async fn a_single_range_too_long_for_the_header_is_named_in_the_error() {
     assert_eq!(error.kind(), ErrorKind::TooLarge);
     assert!(error.to_string().contains("431"), "{error}");
     assert_eq!(peer.log().len(), 1);
-    // There are shorter ones.
+    // Ranges with shorter texts are accepted.
     let got = read(&source, &[7..90, 200..300, 5_000..5_001]).await.unwrap();
     got.is_exact(&content(LARGE), &[7..90, 200..300]).unwrap();
 }

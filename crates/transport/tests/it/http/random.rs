@@ -1,4 +1,4 @@
-//! Many ranges from servers of every behaviour, and random faults.
+//! Many ranges from servers of every behaviour, with random faults.
 
 use crate::fixture::{content, impatient, peer, read, source, with_connections};
 use hither_core::{Error, ErrorKind};
@@ -115,8 +115,8 @@ fn fault() -> impl Strategy<Value = Fault> {
     ]
 }
 
-/// Never always: a server that sends a few bytes per connection is read to the end, however long
-/// that takes.
+/// Never always: from a server that sends a few bytes per connection the file is read to its end,
+/// which takes very long.
 fn when() -> impl Strategy<Value = FaultTrigger> {
     prop_oneof![
         4 => (0_usize..8).prop_map(FaultTrigger::Nth),

@@ -1,4 +1,4 @@
-//! Unusual but valid responses: all of them deliver the bytes.
+//! Unusual but valid responses: each delivers its bytes.
 
 use crate::fixture::{
     LARGE, SMALL, THREE, content, expect_bytes, network, peer, read, source, source_on,
@@ -55,10 +55,11 @@ async fn a_large_file_that_is_sent_whole_is_read_as_far_as_needed() {
     got.is_exact(&content(LARGE), &THREE).unwrap();
     assert_eq!(source.endpoint().ranges, RangeSupport::Whole);
     assert_eq!(source.max_connections(), 1);
-    // Before it is known: one request per connection with several ranges, then with single ones.
+    // Requests before it is known: one request per connection with several ranges, then requests
+    // with single ranges.
     let first = peer.log().len();
     assert!(first <= 6, "{first}");
-    // Received bytes are kept: there is no further request until more of the file is read.
+    // Received bytes are kept: there are no further requests until more of the file is read.
     let again = read(&source, &THREE).await.unwrap();
     again.is_exact(&content(LARGE), &THREE).unwrap();
     let ranges = [10..20, LARGE as u64 - 5..LARGE as u64];
@@ -74,7 +75,7 @@ async fn a_server_of_single_ranges_gets_requests_for_single_ranges() {
     let got = read(&source, &THREE).await.unwrap();
     got.is_exact(&content(LARGE), &THREE).unwrap();
     assert_eq!(source.endpoint().ranges, RangeSupport::Single);
-    // The first one arrived with the request for all three.
+    // The first range arrived in response to the request for all three.
     let asked: Vec<_> = peer.log().into_iter().filter_map(|it| it.ranges).collect();
     assert_eq!(asked, ["0-99,5000-5009,20000-28999", "5000-5009", "20000-28999"]);
 }

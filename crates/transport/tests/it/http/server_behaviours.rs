@@ -1,9 +1,9 @@
-//! Every known behaviour of servers that get a request for many ranges.
+//! All known behaviours of servers that receive a request for many ranges.
 //!
-//! 5,000 random ranges are read from each, byte for byte. After a first read, from which the client
-//! learns, there are at most 1.2 times the fewest requests that this server allows (on one
-//! connection; twice as many on four, which learn in parallel), and at most one download of the
-//! whole file, which is reported.
+//! 5,000 random ranges are read from each server and compared byte for byte. After a first read,
+//! from which the client learns, the number of requests is at most 1.2 times the minimum for this
+//! server on one connection, and twice the minimum on four connections, which learn in parallel.
+//! The whole file is downloaded at most once, which is reported.
 
 use crate::fixture::{content, network, peer, read, source_on, with_connections};
 use hither_core::{ErrorKind, Source, range};
@@ -13,11 +13,11 @@ use hither_testkit::mock_http::{
 };
 use std::ops::Range;
 
-/// The size of the file. The whole file is expensive compared with one request.
+/// The size of the file. Downloading all of it is expensive compared with one request.
 const SIZE: u64 = 2_000_000;
 /// The number of ranges of a read.
 const RANGES: usize = 5_000;
-/// The framing and headers of one part, and of one response, with a margin, in bytes.
+/// Maximum bytes of framing and headers, for one part and for one response.
 const PART: u64 = 250;
 const ANSWER: u64 = 1_000;
 
@@ -38,7 +38,7 @@ async fn expect_on(behaviour: &HttpBehaviour, connections: usize) {
     faults.iter().for_each(|(when, fault)| peer.add_fault(*when, fault.clone()));
     let network = network(with_connections(connections));
     let source = source_on(&network, &peer.url());
-    // A very low limit of a server is learned at once.
+    // A very low limit of a server is learned immediately.
     let learn = if matches!(bound, RequestBound::Ranges(..=2)) { RANGES / 10 } else { RANGES };
     for (seed, count) in [(1, learn), (2, RANGES)] {
         let ranges = random_ranges(seed, count);
@@ -48,9 +48,8 @@ async fn expect_on(behaviour: &HttpBehaviour, connections: usize) {
             panic!("{what}: {error:?} after {} requests", peer.log().len())
         });
         got.is_exact(&content, &ranges).unwrap_or_else(|error| panic!("{what}: {error}"));
-        // On several connections the order of responses decides what is learned when, and work is
-        // split into equal turns.
-        // Temporary rejections cannot be avoided.
+        // On several connections the order of responses determines what is learned at which time,
+        // and work is split into equal turns. Temporary rejections cannot be avoided.
         let statuses: Vec<_> = peer.log()[sent..].iter().map(|it| it.status).collect();
         let requests = statuses.iter().filter(|status| !matches!(status, 429 | 503)).count();
         let fewest = bound.fewest(&wanted).max(connections);

@@ -25,7 +25,7 @@ async fn expect_head_and_tail<const N: usize>(
     assert_eq!(got.answer.size, Some(size), "{what}");
     let sent = peer.log().len();
     assert!(sent <= requests, "{what}: {sent} requests");
-    // A method that the server does not support is not tried a second time.
+    // A method that the server does not support is not tried again.
     let before = sent;
     read_with(&source, &[HEAD], TAIL, None).await.unwrap();
     assert!(peer.log().len() - before < requests.max(2), "{what}: {:#?}", peer.log());
@@ -95,7 +95,7 @@ async fn the_tail_is_read_from_a_server_that_fails_above_some_bytes() {
     let peer = peer(LARGE, [(FaultTrigger::Always, most)]);
     let source = source(&peer.url(), with_connections(1));
     let got = read_with(&source, &[HEAD], TAIL, None).await.unwrap();
-    // The first failure may be an accident; after the second, less is requested at once.
+    // The first failure may be an accident; after the second, requests are smaller.
     assert_eq!(got.retries, 1, "{:#?}", peer.log());
     let size = LARGE as u64;
     got.is_exact(&content(LARGE), &[HEAD, size - TAIL..size]).unwrap();

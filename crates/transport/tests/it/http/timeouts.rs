@@ -24,8 +24,8 @@ async fn a_stall_costs_a_timeout_and_a_connection() {
 async fn a_server_that_always_stalls_ends_with_an_error() {
     for place in [ResponsePosition::Answer(0), ResponsePosition::Body(0)] {
         let peer = peer(LARGE, [(FaultTrigger::Always, Fault::Stall(place))]);
-        // Four on each of two connections, and those that one sends before it knows that the other
-        // has failed.
+        // Four on each of two connections, and those that one connection sends before it is known
+        // that the other has failed.
         expect_error(&format!("{place:?}"), &peer, impatient(), ErrorKind::Timeout, 10).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Local files, read like remote ones.
+//! Local files, read like remote files.
 
 use crate::fixture::{content, read, read_with};
 use hither_core::{ErrorKind, Source};

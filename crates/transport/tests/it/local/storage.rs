@@ -1,4 +1,4 @@
-//! A local directory as a storage.
+//! Local directories as storages.
 
 use bytes::Bytes;
 use hither_core::ErrorKind;
@@ -131,7 +131,7 @@ async fn nothing_is_written_beyond_the_announced_size() {
 async fn a_disk_that_is_too_small_is_an_error_at_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let storage = storage(folder.path());
-    // More than any file system can hold.
+    // More than any file system can store.
     let error = storage.put("file", options(1 << 62, false)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
     assert_eq!(storage.list("").await.unwrap().entries, []);

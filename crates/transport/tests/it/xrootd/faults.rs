@@ -1,5 +1,5 @@
-//! XRootD servers that misbehave, unknown and known, with and without checksums: the bytes are
-//! right, or the error is right and arrives within the timeouts.
+//! Misbehaving XRootD servers, unknown or known, with and without checksums: either the bytes are
+//! correct, or the error is correct and arrives within the timeouts.
 
 use crate::fixture::{content, network, read, with_connections};
 use bytes::Bytes;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// Parallel reads.
+/// Number of concurrent reads.
 const SIDE_BY_SIDE: usize = 64;
 
 /// A store with the same entry for every server.
@@ -36,7 +36,7 @@ impl EndpointStore for Known {
     }
 }
 
-/// Large enough for more than one session.
+/// Large enough for several sessions.
 const SIZE: usize = 400_000;
 
 fn peer() -> MockXrootdServer {
@@ -47,7 +47,7 @@ fn source_on(network: &Arc<Network>, peer: &MockXrootdServer) -> XrootdSource {
     XrootdSource::new(Location::parse(&peer.url()).unwrap(), Arc::clone(network))
 }
 
-/// Returns what a client learns about a server.
+/// Returns the endpoint that a client learns.
 async fn learned_endpoint() -> Endpoint {
     let peer = peer();
     let source = source_on(&network(with_connections(2)), &peer);
@@ -75,7 +75,7 @@ impl Client {
         Self { verify, known: known.cloned(), ranges: ranges.to_vec(), content }
     }
 
-    /// A server of its own.
+    /// A separate server for this client.
     fn peer(&self) -> MockXrootdServer {
         MockXrootdServer::start(self.content.clone()).unwrap()
     }
@@ -109,7 +109,7 @@ impl Client {
     }
 }
 
-/// Clients that read one range, and clients that read many, which are worth several sessions.
+/// Clients that read one range, and clients that read many, for which several sessions are opened.
 async fn clients() -> Vec<Client> {
     let known = learned_endpoint().await;
     let one: Vec<_> = std::iter::once(70_000..70_100).collect();
@@ -157,7 +157,7 @@ async fn every_fault_ends_in_the_right_bytes_or_the_right_error() {
         .flat_map(|behaviour| clients.iter().map(move |client| (behaviour.clone(), client.clone())))
         .collect();
     let trials = cells.iter().cloned().map(|(behaviour, client)| tried(behaviour, client));
-    // On a busy machine a timeout may pass before its time has come: such cells are tried alone.
+    // On a busy machine a timeout may expire too early: failed cells are repeated alone.
     let results: Vec<_> = stream::iter(trials).buffered(SIDE_BY_SIDE).collect().await;
     let mut wrong = Vec::new();
     for ((behaviour, client), _) in cells.into_iter().zip(&results).filter(|(_, it)| it.is_err()) {
@@ -166,7 +166,7 @@ async fn every_fault_ends_in_the_right_bytes_or_the_right_error() {
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), results.len(), wrong.join("\n"));
 }
 
-/// Three short ranges: the whole exchange has some hundred bytes.
+/// Three short ranges: the whole exchange has several hundred bytes.
 const SHORT: [Range<u64>; 3] = [0..20, 5_000..5_010, 9_000..9_030];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -201,14 +201,14 @@ async fn a_connection_may_break_at_every_byte() {
     }
 }
 
-/// With checksums no flipped bit of a response to a read makes a difference. Responses to login and
-/// open have no checksums: such a read may fail, but no byte is wrong.
+/// With checksums no flipped bit in a response to a read changes the result. Responses to login and
+/// open have no checksums: after a flip in one of them a read may fail, but no byte is wrong.
 #[tokio::test(flavor = "multi_thread")]
 async fn any_bit_of_a_response_may_be_flipped() {
     let known = learned_endpoint().await;
     let clients =
         [None, Some(&known)].map(|known| Client::new(PageChecksums::Always, known, &SHORT));
-    // The interesting bytes of each response: of a read, these are header, status, a checksum, and
+    // The relevant bytes of each response: of a read, these are header, status, a checksum, and
     // data.
     let answers = [
         (FaultStage::Protocol, 8 + 8),
@@ -269,7 +269,7 @@ async fn long_runs_are_verified_if_the_server_supports_it_and_short_ones_are_not
     assert!(names.contains(&"pgread") && names.contains(&"readv"), "{names:?}");
 }
 
-/// A manager redirects to a server that fails in the middle, and then to one that works.
+/// A manager redirects to a server that fails in the middle of the read, and then to a working one.
 #[tokio::test]
 async fn another_server_of_the_cluster_continues() {
     let mut random = Random::new(3);

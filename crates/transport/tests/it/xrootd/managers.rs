@@ -1,4 +1,4 @@
-//! Managers of XRootD clusters, and tokens that change, with mock servers.
+//! Managers of XRootD clusters, and changing tokens, with mock servers.
 
 use crate::fixture::{LARGE, THREE, content, network, read, with_connections};
 use hither_auth::{CredentialConfig, Credentials, TokenSource};
@@ -55,7 +55,7 @@ async fn a_wrong_guess_falls_back_to_the_manager() {
         }
         let asked = opens(&manager);
         assert_eq!((asked.len(), opens(&data).len()), (2, 4), "{code}");
-        // A server of several that lacks a file is not avoided.
+        // A server that only lacks a file is not avoided in later requests.
         assert_eq!(asked[1].contains("tried=127.0.0.1"), code != ErrorCode::NOT_FOUND, "{asked:?}");
     }
 }

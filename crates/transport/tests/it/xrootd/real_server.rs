@@ -1,4 +1,4 @@
-//! Files and directories of a real XRootD server.
+//! Files and directories on a real XRootD server.
 
 use crate::fixture::{LARGE, THREE, content, network, read, read_with, with_connections};
 use crate::real_server::Served;
@@ -16,7 +16,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// An XRootD server with one file of [`LARGE`] bytes, if the machine has the program.
+/// An XRootD server with one file of [`LARGE`] bytes, if the program is installed.
 fn serve(root: &Path) -> Option<Served> {
     std::fs::write(root.join("file"), content(LARGE)).unwrap();
     Served::start("xrootd", root)
@@ -113,7 +113,7 @@ async fn a_changed_file_is_not_read_any_further() {
     let first = network(TransportConfig::default());
     let got = read(&file(&served, &first, "file"), &THREE).await.unwrap();
     let validator = got.answer.validator.unwrap();
-    // A session of its own: an open file stays the same file.
+    // A separate session: an open file remains the same file.
     let same = network(TransportConfig::default());
     read_with(&file(&served, &same, "file"), &THREE, 0, Some(&validator)).await.unwrap();
     std::fs::write(folder.path().join("file"), vec![1; LARGE + 1]).unwrap();
@@ -166,7 +166,7 @@ async fn names_in_urls_do_not_share_sessions() {
     }
     std::fs::write(folder.path().join("rights"), rights).unwrap();
     let Some(served) = Served::start("xrootd-named", folder.path()) else { return };
-    // One client with user names in URLs, and one client per name.
+    // One client with user names in URLs, and one client for each name.
     let shared = network(with_connections(2));
     let own = names.iter().map(|name| {
         let mut config = with_connections(2);
@@ -204,7 +204,7 @@ async fn it_conforms_to_storage() {
     let Some(served) = Served::start("xrootd", folder.path()) else { return };
     let network = network(TransportConfig::default());
     let storage = XrootdStorage::new(place(&served, ""), network);
-    // A name ends at "?".
+    // A "?" ends a name.
     let names =
         &["plain", "with space", "100%", "%41", "a+b", "a&b=c", "ü-größe", "(1) [2] {3};,:@'!$*"];
     let abilities =
@@ -219,7 +219,7 @@ fn to_be_put(size: usize) -> PutOptions {
     PutOptions { size: size as u64, overwrite: true, ..PutOptions::default() }
 }
 
-/// Writes all blocks of `bytes` at once.
+/// Writes all blocks of `bytes` concurrently.
 async fn write_all(upload: &dyn Upload, bytes: &Bytes) {
     let block = usize::try_from(upload.block_bytes()).unwrap();
     let starts = (0..bytes.len()).step_by(block);
@@ -233,7 +233,8 @@ async fn a_large_file_is_written_over_several_sessions() {
     let folder = tempfile::tempdir().unwrap();
     let Some(served) = Served::start("xrootd", folder.path()) else { return };
     let bytes = Bytes::from(content(20 * MIB + 5));
-    // How many beyond the least depends on the path's latency, which a busy machine adds to.
+    // The number of sessions above the minimum depends on the latency, which is higher on a busy
+    // machine.
     for (max, min) in [(64, 4), (2, 2), (1, 1)] {
         let network = network(with_connections(max));
         let storage = XrootdStorage::new(place(&served, ""), Arc::clone(&network));
@@ -276,7 +277,7 @@ async fn a_small_file_waits_until_the_server_has_closed_it_for_a_killed_client()
     let again = PutOptions { partial: killed.token(), ..to_be_put(bytes.len()) };
     let network = network(TransportConfig::default());
     let kill = async {
-        // Until the file is asked for, and some round trips longer: the server refuses to open it.
+        // Waits for the first requests and some round trips: the server refuses to open the file.
         assert!(task_until(|| network.counters().totals().requests >= 3).await);
         for _ in 0..20 {
             first.stat("file").await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Refusals for now.
+//! Temporary refusals.
 
 use crate::fixture::{content, network};
 use hither_core::{ErrorKind, Retry, Storage};
@@ -17,7 +17,7 @@ fn count(server: &MockXrootdServer, name: &str) -> usize {
     server.log().iter().filter(|logged| logged.name == name).count()
 }
 
-/// Has the server act so from the next request on.
+/// A server with this fault from the second request on.
 async fn with_fault(fault: Fault) -> (MockXrootdServer, XrootdStorage) {
     let server = MockXrootdServer::start(content(10)).unwrap();
     let storage = storage(&server);

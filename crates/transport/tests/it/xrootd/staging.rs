@@ -1,11 +1,11 @@
-//! Files on tape behind XRootD servers.
+//! Files on tape of XRootD servers.
 
 use crate::fixture::{content, network};
 use hither_core::storage::StagingState;
 use hither_testkit::mock_xrootd::{Fault, FaultStage, FaultTrigger, MockXrootdServer};
 use hither_transport::{FileLocality, Location, PrepareAction, TransportConfig, XrootdPath};
 
-/// A first file, and another one on the same server.
+/// A file, and another file on the same server.
 fn files(server: &MockXrootdServer) -> (XrootdPath, Vec<String>) {
     let location = Location::parse(&server.url_of("/data/a")).unwrap();
     let network = network(TransportConfig::default());
