@@ -72,7 +72,7 @@ async fn small_and_empty_files_need_one_request() {
         assert_eq!((summary.files, summary.directories), (3, 1), "{:?}", summary.failures);
         assert_eq!(names_in(&target), ["file-0", "file-1", "file-2"]);
         assert_eq!(std::fs::read(target.join("file-1")).unwrap(), bytes);
-        // A listing that says 0 may mean that the server does not know.
+        // A size of 0 in a listing may mean that the server does not know the size.
         assert_eq!(peer.log().len(), 3);
     }
 }
@@ -111,7 +111,7 @@ async fn an_interrupted_copy_continues_with_the_missing_blocks() {
     assert_eq!(std::fs::read(&target).unwrap(), bytes);
     let sent: u64 = peer.log()[before..].iter().map(|it| it.payload_bytes).sum();
     assert!(second.bytes_resumed >= 10 * BLOCK as u64, "{}", second.bytes_resumed);
-    // The first bytes are asked for again to learn the version.
+    // The first bytes are requested again to learn the version.
     let missing = bytes.len() as u64 - second.bytes_resumed;
     assert!((missing..=missing + 14_480).contains(&sent), "{sent} for {missing}");
     assert_eq!(names_in(folder.path()), ["copy"]);
@@ -223,7 +223,7 @@ async fn a_wrong_checksum_leaves_nothing_under_the_final_name() {
     assert_eq!(summary.error().unwrap().kind(), ErrorKind::Corrupt);
     assert_eq!(std::fs::read(&target).unwrap(), b"old");
     assert_eq!(names_in(folder.path()), ["copy"]);
-    // All of it was fetched twice, and no more.
+    // The whole file was fetched exactly twice.
     let sent: u64 = peer.log().iter().map(|it| it.payload_bytes).sum();
     assert_eq!(sent, 2 * bytes.len() as u64);
 }

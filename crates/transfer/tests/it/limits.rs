@@ -1,5 +1,5 @@
-//! Limits of a copy: bandwidth, files at a time, attempts, workers that come and go, in the time of
-//! a clock that only sleepers move.
+//! Limits of a copy: bandwidth, files at a time, attempts, changing numbers of workers; measured
+//! with a clock that advances only during sleeps.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -22,7 +22,7 @@ const MIB: u64 = 1 << 20;
 const PART_BYTES: u64 = 64 << 10;
 const SMALL_FILES: usize = 400;
 
-/// A clock that stands still unless somebody sleeps.
+/// A clock that advances only while a task sleeps.
 #[derive(Debug, Default, Clone)]
 struct SleepersClock {
     time: Arc<AtomicU64>,
@@ -30,7 +30,7 @@ struct SleepersClock {
 }
 
 impl SleepersClock {
-    /// The same time, counted from now on.
+    /// The same clock, counted from now on.
     fn started(&self) -> Self {
         Self { time: Arc::clone(&self.time), origin: self.time.load(Ordering::SeqCst) }
     }
@@ -53,18 +53,18 @@ impl Clock for SleepersClock {
     }
 }
 
-/// State that the fetches of all files share.
+/// State shared by the fetches of all files.
 #[derive(Debug, Default)]
 struct Fetches {
     clock: SleepersClock,
     begun: AtomicUsize,
     active: AtomicUsize,
-    /// Fetches under way by path.
+    /// Fetches in progress by path.
     by_path: Mutex<BTreeMap<String, usize>>,
     most_paths: AtomicUsize,
-    /// Fetches under way, itself included, when the nth began.
+    /// Number of fetches in progress, itself included, when the nth fetch began.
     active_at: Mutex<Vec<usize>>,
-    /// Number of fetches that fail, the first ones.
+    /// Number of fetches that fail, starting with the first.
     failing: usize,
 }
 
@@ -74,7 +74,7 @@ struct Zeros {
     fetches: Arc<Fetches>,
     files: usize,
     size: u64,
-    /// Called when the nth fetch begins; it goes on when that has ended.
+    /// Called at the start of the nth fetch, which continues when the future completes.
     at_fetch: fn(usize, &Fetches, &CopyOptions) -> BoxFuture<'static, ()>,
     options: CopyOptions,
 }
@@ -83,7 +83,7 @@ struct Zeros {
 struct ZeroFile {
     zeros: Arc<Zeros>,
     path: String,
-    /// As of real sources, its origin is when the file was opened.
+    /// As for real sources, it starts when the file is opened.
     clock: SleepersClock,
 }
 
@@ -183,7 +183,7 @@ impl Source for ZeroFile {
     }
 }
 
-/// Uncounts a fetch that ends or is dropped.
+/// A guard that removes a fetch from the counts when it ends or is dropped.
 fn scopeguard(file: &ZeroFile) -> impl Drop + '_ {
     struct Guard<'a>(&'a ZeroFile);
     impl Drop for Guard<'_> {
@@ -253,7 +253,7 @@ fn limited(rate: &str, clock: &SleepersClock) -> CopyOptions {
     options
 }
 
-/// Copies with a limit of bandwidth.
+/// Copies with a bandwidth limit.
 async fn within(rate: &str, transfers: Option<usize>, files: usize, size: u64) -> Copied {
     let clock = SleepersClock::default();
     let mut options = limited(rate, &clock);
@@ -267,13 +267,14 @@ async fn all_connections_together_keep_to_the_bandwidth() {
         let Copied { summary, fetches, progress } = within("2M", transfers, files, size).await;
         assert_eq!(summary.bytes, 16 * MIB);
         let took = fetches.clock.now();
-        // 8 s, less what a bucket holds at first; the clock may run ahead by a look at it.
+        // 8 s minus the initial content of the bucket; the clock may be ahead by one check of the
+        // limit.
         assert!(took >= Duration::from_millis(7_800), "{files} files took {took:?}");
         assert!(took <= Duration::from_millis(9_100), "{files} files took {took:?}");
         let stages = progress.stages();
         assert!(stages.fetch.blocked >= Duration::from_secs(7), "{stages:?}");
     }
-    // Uploads alone are limited.
+    // Only uploads are limited.
     let free = within("2M:off", None, 1, 16 * MIB).await;
     assert_eq!(free.fetches.clock.now(), Duration::ZERO);
     assert_eq!(free.progress.stages().fetch.blocked, Duration::ZERO);
@@ -288,7 +289,7 @@ async fn no_more_files_than_transfers_are_copied_at_a_time() {
     assert_eq!(copied.fetches.most_paths.load(Ordering::SeqCst), 3);
 }
 
-/// Waits until `number` fetches are under way.
+/// Waits until `number` fetches are in progress.
 fn together(number: usize, fetches: &Fetches) -> BoxFuture<'static, ()> {
     let is_waiting = fetches.most_paths.load(Ordering::SeqCst) < number;
     Box::pin(async move {
@@ -343,7 +344,7 @@ async fn workers_turn_up_and_are_parked_while_a_copy_runs() {
     let active = copied.fetches.active_at.lock().unwrap().clone();
     assert_eq!(*active[..20].iter().max().unwrap(), 2);
     assert_eq!(*active[20..60].iter().max().unwrap(), 6);
-    // Those at work finish their piece.
+    // Workers that are copying finish their piece.
     let parked = &active[66..];
     assert!(parked.len() > 20 && parked.iter().all(|active| *active == 1), "{active:?}");
 }
@@ -392,7 +393,8 @@ async fn a_file_is_attempted_as_often_as_told() {
 
 #[tokio::test(start_paused = true)]
 async fn idle_workers_split_the_last_piece_unless_other_parts_of_the_job_follow() {
-    /// The first fetch brings nothing for twenty seconds, in which the other worker looks around.
+    /// The first fetch delivers no bytes for twenty seconds, in which the other worker looks for
+    /// work.
     fn at_fetch(nth: usize, fetches: &Fetches, _: &CopyOptions) -> BoxFuture<'static, ()> {
         let clock = fetches.clock.clone();
         Box::pin(async move {

@@ -1,4 +1,4 @@
-//! Copies of files, and of ranges, that somebody else has listed.
+//! Copies of files, and of ranges, that the caller has listed.
 
 use crate::local::{names_in, place};
 use hither_checksum::{Algorithm, Hasher};

@@ -1,4 +1,4 @@
-//! Between directories of this machine: what names mean, and what happens to what exists.
+//! Copies between local directories: the meaning of names, and the treatment of existing targets.
 
 use hither_checksum::Algorithm;
 use hither_core::{ErrorKind, Result};
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// A local path, as the command understands it.
+/// A local path as the command interprets it.
 pub(crate) fn place(path: &Path) -> CopyPath {
     let folder = path.parent().unwrap();
     let name = path.file_name().unwrap().to_str().unwrap().to_owned();
@@ -23,7 +23,7 @@ pub(crate) fn place(path: &Path) -> CopyPath {
     CopyPath { storage, path: name, local, is_directory: false, contents: false }
 }
 
-/// The names in a directory, in order.
+/// The sorted names in a directory.
 pub(crate) fn names_in(folder: &Path) -> Vec<String> {
     let mut names: Vec<_> = fs::read_dir(folder)
         .unwrap()
@@ -49,8 +49,8 @@ fn existing(existing: OverwritePolicy) -> CopyOptions {
     options
 }
 
-/// `tree/{a, sub/{b, deeper/c}}`, with a link to a file, one to a directory, and what an upload
-/// left.
+/// `tree/{a, sub/{b, deeper/c}}`, with a link to a file, a link to a directory, and the remains of
+/// an upload.
 fn tree(folder: &Path) -> CopyPath {
     let tree = folder.join("tree");
     fs::create_dir_all(tree.join("sub/deeper")).unwrap();
@@ -181,7 +181,7 @@ async fn an_upload_gets_exactly_its_name_and_replaces_nothing_by_default() {
     assert_eq!(refused.kind(), ErrorKind::AlreadyExists, "{refused}");
     assert_eq!(fs::read(&to).unwrap(), b"kept");
     assert_eq!(put(&to, OverwritePolicy::Replace).await.unwrap().size, Some(100_000));
-    // Nothing goes into a directory that has the name.
+    // A file is not written into a directory with the target's name.
     let directory = folder.path().join("directory");
     fs::create_dir(&directory).unwrap();
     assert!(put(&directory, OverwritePolicy::Replace).await.is_err());
@@ -189,7 +189,7 @@ async fn an_upload_gets_exactly_its_name_and_replaces_nothing_by_default() {
     assert_eq!(names_in(folder.path()), ["directory", "from", "to"]);
 }
 
-/// Content in which each mebibyte and each of its bytes differ from their neighbours.
+/// Content in which neighbouring mebibytes, and neighbouring bytes in each of them, differ.
 fn blocks(mib: u8) -> Vec<u8> {
     let mebibyte = |number| (0..251_u8).cycle().take(1 << 20).map(move |byte| byte ^ number);
     (0..mib).flat_map(mebibyte).collect()
@@ -210,7 +210,7 @@ async fn a_large_file_is_copied_with_its_holes_time_and_permissions() {
     assert_eq!(metadata.modified().unwrap(), modified);
     assert_eq!(metadata.permissions().mode() & 0o777, 0o640);
     assert!(metadata.blocks() <= fs::metadata(&source).unwrap().blocks() + 64, "holes were filled");
-    // What an attempt for another version has left is not in the holes.
+    // Data that an attempt for another version has left must not appear in the holes.
     fs::write(&source, vec![b'x'; 40 << 20]).unwrap();
     let journal = tempfile::tempdir().unwrap();
     interrupted(&source, &target, resuming(journal.path())).await;
@@ -228,8 +228,8 @@ fn resuming(journal: &Path) -> CopyOptions {
     options
 }
 
-/// Interrupts a copy, and returns once its threads have ended. Returns false if the file system had
-/// shared all of the file by then.
+/// Interrupts a copy, and returns after its threads have ended. Returns false if the file system
+/// had already shared all of the file.
 async fn interrupted(source: &Path, target: &Path, options: CopyOptions) -> bool {
     let progress = Arc::new(CopyProgress::default());
     let journal = options.journal.clone().unwrap();
@@ -271,7 +271,7 @@ fn part_in(folder: &Path) -> fs::File {
     fs::File::options().write(true).open(folder.join(name)).unwrap()
 }
 
-/// A file of 40 MiB that is a hole but for nine of them.
+/// A sparse file of 40 MiB with nine MiB of data.
 fn sparse(path: &Path) -> fs::File {
     let file = fs::File::create(path).unwrap();
     file.write_all_at(&blocks(9), 13 << 20).unwrap();
@@ -288,7 +288,7 @@ async fn holes_of_a_resumed_copy_hold_nothing_of_what_the_partial_file_held() {
     if !interrupted(&source, &target, resuming(journal.path())).await {
         return;
     }
-    // As a crash of the system may leave what was not put on the disk.
+    // The state that a crash of the system may leave if data were not flushed.
     part_in(folder.path()).write_all_at(&vec![b'x'; 40 << 20], 0).unwrap();
     let summary = resumed(&source, &target, journal.path()).await;
     assert_eq!((summary.files, summary.bytes_resumed), (1, 0));
@@ -307,7 +307,7 @@ async fn no_byte_of_an_older_version_is_in_the_holes_of_a_copy_that_was_begun_wi
     checked.verify = Verify::Algorithm(Algorithm::Crc32c);
     fs::write(&source, vec![b'x'; 40 << 20]).unwrap();
     interrupted(&source, &target, checked.clone()).await;
-    // All that the older version may have got to.
+    // As if the copy of the older version had reached the end of the file.
     part_in(folder.path()).write_all_at(&vec![b'x'; 40 << 20], 0).unwrap();
     fs::remove_file(&source).unwrap();
     sparse(&source);

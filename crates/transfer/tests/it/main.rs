@@ -1,5 +1,4 @@
-//! Copies from beginning to end: between local directories, and from a server that misbehaves on
-//! demand.
+//! Complete copies: between local directories, and from a server with programmable faults.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

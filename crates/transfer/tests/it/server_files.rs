@@ -1,4 +1,4 @@
-//! The files of a testkit peer as a storage: they can be read, and that is all.
+//! The files of a mock HTTP server as a read-only storage.
 
 use async_trait::async_trait;
 use hither_checksum::{Algorithm, Checksum};
@@ -9,7 +9,7 @@ use hither_transport::{HttpSource, Location, Network, TransportConfig};
 use std::sync::Arc;
 use tokio::runtime::Handle;
 
-/// Files of one content under every name.
+/// Files with the same content under every name.
 #[derive(Debug)]
 pub(crate) struct ServerFiles {
     url: String,
@@ -24,12 +24,12 @@ impl ServerFiles {
         Self { url: peer.url_of(""), network, checksum: None, entries: Vec::new() }
     }
 
-    /// The server says that this is the checksum of every file.
+    /// Sets the checksum that the server states for every file.
     pub(crate) fn with_checksum(self, checksum: Checksum) -> Self {
         Self { checksum: Some(checksum), ..self }
     }
 
-    /// Lists `files` files of `size` bytes in the directory `tree`.
+    /// Adds a listing of the directory `tree` with `files` files of `size` bytes.
     pub(crate) fn with_listing(mut self, files: usize, size: u64) -> Self {
         self.entries = (0..files)
             .map(|n| DirEntry {
@@ -57,7 +57,7 @@ impl ServerFiles {
 #[async_trait]
 impl Storage for ServerFiles {
     fn name(&self) -> String {
-        // The same whatever port the peer got: a job is known by its names.
+        // Independent of the peer's port, because names identify a job.
         "http://peer".to_owned()
     }
 

@@ -1,4 +1,4 @@
-//! Syncs and checks between directories of this machine, one of which may answer wrongly.
+//! Syncs and checks between local directories, one of which may return wrong listings.
 
 use crate::local::{names_in, place};
 use async_trait::async_trait;
@@ -15,15 +15,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-/// A wrong answer of a directory that is listed.
+/// A fault in the listing of a directory.
 #[derive(Debug, Clone)]
 enum Listing {
     Fails(ErrorKind),
-    /// The name is in the listing from the second time on.
+    /// The name appears in the second and later listings.
     Gains(String),
-    /// All names are there, but the listing says that there may be others.
+    /// All names are listed, but the listing states that others may exist.
     Lacks(Lack),
-    /// It is listed rightly, and this is what it turns out to be.
+    /// The listing is correct, and removing the directory has this result.
     Tried(std::result::Result<DirectoryRemoval, ErrorKind>),
 }
 
@@ -37,7 +37,7 @@ enum Lack {
     Hidden,
 }
 
-/// A local directory, one listing of which is not as it should be.
+/// A local directory with a fault in the listing of one directory.
 #[derive(Debug)]
 struct Misbehaving {
     inner: Arc<dyn Storage>,
@@ -166,7 +166,7 @@ impl Trees {
         sync_places(place(&self.from()), place(&self.to()), options).await.0.unwrap()
     }
 
-    /// Nothing that the destination alone has was deleted.
+    /// Asserts that no entry that only the destination has was deleted.
     fn assert_nothing_deleted(&self, why: &str) {
         for path in ["extra", "gone/x", "gone/y/z", "sub/old"] {
             assert!(self.to().join(path).exists(), "{path}: {why}");
@@ -223,7 +223,7 @@ async fn nothing_is_deleted_in_a_directory_that_is_or_may_be_a_link() {
         ("gone", Err(ErrorKind::Unavailable), failed("gone")),
         ("gone/y", Err(ErrorKind::Unavailable), failed("gone/y")),
         ("sub", Err(ErrorKind::Unavailable), failed("sub")),
-        // It is none, so that it cannot be removed as one.
+        // It is not a directory, so it cannot be removed as one.
         ("gone", Ok(DirectoryRemoval::Link), failed("gone")),
         ("sub", Ok(DirectoryRemoval::Link), None),
     ] {
@@ -355,7 +355,7 @@ async fn a_link_is_broken_only_if_it_leads_nowhere() {
         assert!(summary.notices[0].contains("broken link"), "{:?}", summary.notices);
         assert_eq!(summary.failures.len(), failures, "{:?}", summary.failures);
     }
-    // Nothing shows what is behind these.
+    // The targets of these links cannot be examined.
     link("loop", "loop");
     link("same/x", "through a file");
     for summary in [copied(options).await.unwrap(), trees.sync(deleting()).await] {
@@ -429,7 +429,7 @@ async fn a_check_tells_differences_both_ways_and_how_files_differ() {
     let one_way = CheckOptions { one_way: true, ..by(CompareBy::Size) };
     let (_, seen) = check_places(&trees.from(), &trees.to(), one_way).await;
     assert_eq!(seen, owned(&[("only", OnlyInSource), ("sub/deep/a", OnlyInSource)]));
-    // Other bytes, of the same size and time.
+    // Other content, with the same size and time.
     write(&trees.to().join("same"), "sane", 1_000);
     for (by_what, kind) in
         [(CompareBy::Time, None), (CompareBy::Checksum, Some(DifferenceKind::Checksum))]
@@ -454,7 +454,7 @@ async fn excluded_directories_are_not_listed_and_excluded_names_not_deleted() {
     assert_eq!(to_storage.listed(), ["to", "to/gone", "to/gone/y"]);
     assert!(trees.to().join("sub/old").exists() && trees.to().join("gone/x").exists());
     assert!(!trees.to().join("sub/deep").exists() && !trees.to().join("gone/y").exists());
-    // The same filter in a copy.
+    // The same filter for a copy.
     let target = place(&trees.folder.path().join("copy"));
     options.copy.recursive = true;
     let copied = copy(vec![from], Destination::Place(target), options.copy, Arc::default());

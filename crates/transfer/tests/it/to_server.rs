@@ -1,4 +1,4 @@
-//! Uploads of small files in batches, to a storage that breaks off as told.
+//! Uploads of small files in batches, to a storage that breaks off at given points.
 
 use crate::local::{names_in, place};
 use async_trait::async_trait;
@@ -21,24 +21,24 @@ use std::sync::{Arc, Mutex};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
     Good,
-    /// The response is lost after everything was written.
+    /// The response is lost after all files were written.
     Lost,
-    /// The connection breaks before anything was written.
+    /// The connection breaks before any file was written.
     Broken,
-    /// Results come for this number of files only.
+    /// Results arrive for only this number of files.
     Short(usize),
-    /// The storage takes no uploads any more.
+    /// The storage does not accept uploads any more.
     Refused,
 }
 
-/// A folder that takes uploads in batches, of which the first ones end as told.
+/// A folder that accepts uploads in batches, the first of which have the given endings.
 #[derive(Debug)]
 struct Taker {
     inner: LocalStorage,
     folder: PathBuf,
     endings: Mutex<Vec<Ending>>,
     uploads: AtomicUsize,
-    /// Files that were sent.
+    /// Number of files that were sent.
     files: AtomicUsize,
 }
 
@@ -105,7 +105,7 @@ impl Storage for Taker {
         self.inner.stat(path).await
     }
     fn source(&self, _: &str) -> Result<Arc<dyn Source>> {
-        // Asked for what is known of the link, also for directories.
+        // Called to get the estimate of the link, also for directories.
         fs::write(self.folder.join("file"), b"").unwrap();
         self.inner.source("file")
     }
@@ -224,7 +224,7 @@ async fn batches_that_break_off_are_sent_again() {
         let replace = OverwritePolicy::Replace;
         for existing in [replace, OverwritePolicy::Keep, OverwritePolicy::Refuse] {
             if endings.len() == 3 && endings[1] == Refused && existing != replace {
-                // Nobody can tell then whose files are in the way.
+                // It is then unknown which client has created the existing files.
                 continue;
             }
             let folder = tempfile::tempdir().unwrap();

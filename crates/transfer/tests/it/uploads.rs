@@ -1,4 +1,4 @@
-//! Uploads: small ones are seen at the server, and resumed ones are verified.
+//! Uploads: small files are checked at the server, and resumed files are verified.
 
 use crate::local::{names_in, place};
 use async_trait::async_trait;
@@ -37,7 +37,7 @@ async fn sent(server: &MockWebDavServer, files: usize) -> CopySummary {
     sent_as(server, &place(&tree), Some(folder.path().join("journal"))).await
 }
 
-/// A copy of a tree by a job with this journal.
+/// Copies a tree by a job with this journal.
 async fn sent_as(
     server: &MockWebDavServer,
     tree: &CopyPath,
@@ -72,7 +72,7 @@ async fn small_uploads_are_seen_by_one_listing_or_a_few_questions() {
 
 #[tokio::test]
 async fn jobs_of_different_stores_share_no_partial_file() {
-    // The first attempt fails, and the second one goes on with its journal.
+    // The first attempt fails, and the second resumes from its journal.
     let fault = WebDavFault::Status(400);
     let planned = PlannedFault { method: "PUT", nth: 0, times: 1, fault };
     let server = MockWebDavServer::behaving(WebDavBehaviour::default(), vec![planned]).unwrap();
@@ -121,7 +121,7 @@ async fn small_uploads_that_are_stored_in_part_fail() {
 const BLOCK: usize = 64 << 10;
 const BLOCKS: usize = 16;
 
-/// A folder that takes a number of blocks, and then fails.
+/// A folder that accepts a number of blocks, and then fails.
 #[derive(Debug)]
 struct Breaking {
     inner: LocalStorage,
@@ -134,9 +134,9 @@ struct BreakingBehaviour {
     blocks: Arc<AtomicUsize>,
     has_checksums: bool,
     shows_parts: bool,
-    /// Blocks that it takes at a time.
+    /// Blocks that it accepts concurrently.
     parallel: usize,
-    /// A block that it takes last.
+    /// A block that is accepted last.
     last: Option<u64>,
 }
 
@@ -147,7 +147,7 @@ struct BreakingUpload {
 }
 
 impl BreakingBehaviour {
-    /// The folder `there` in `folder`, which takes any number of blocks.
+    /// The folder `there` in `folder`, which accepts any number of blocks.
     fn lasting(folder: &Path) -> Self {
         let folder = folder.join("there");
         let blocks = Arc::new(AtomicUsize::new(usize::MAX));
@@ -229,7 +229,7 @@ async fn uploaded(
     uploaded_to(folder, BreakingBehaviour { blocks, has_checksums, shows_parts, ..lasting }).await
 }
 
-/// Uploads a file to a folder that behaves so.
+/// Uploads a file to a folder with this behaviour.
 async fn uploaded_to(folder: &Path, behaviour: BreakingBehaviour) -> CopySummary {
     let storage = behaviour.storage();
     let path = "file".to_owned();
@@ -260,7 +260,7 @@ async fn blocks_that_a_server_lost_are_uploaded_again() {
         assert_eq!(first.failures.len(), 1, "{case:?}");
         let part = names_in(&there).remove(0);
         if is_lost {
-            // Blocks go at the same time: which of them arrived is not known beforehand.
+            // Blocks are sent concurrently, so it is not known which of them arrived.
             let part = there.join(part);
             let held = fs::read(&part).unwrap();
             let mut blocks = held.chunks(BLOCK).zip(content.chunks(BLOCK));
@@ -283,7 +283,7 @@ async fn blocks_that_a_server_lost_are_uploaded_again() {
 #[tokio::test]
 async fn an_upload_in_order_goes_on_beside_the_blocks_that_are_there() {
     let content: Vec<u8> = (0..BLOCK * BLOCKS).map(|n| (n % 251).to_le_bytes()[0]).collect();
-    // The first blocks are there, then others than the fourth.
+    // Either the first blocks have arrived, or blocks other than the fourth.
     for (parallel, last) in [(1, None), (4, Some(3 * BLOCK as u64))] {
         let folder = tempfile::tempdir().unwrap();
         let there = folder.path().join("there");
@@ -347,8 +347,8 @@ async fn an_upload_that_has_ended_begins_anew_and_says_so() {
     assert!(second.notices[0].contains("begun anew"), "{:?}", second.notices);
 }
 
-/// The blocks of an upload in order come from one download of the whole file, which no block may
-/// hold while it waits for another one to be written.
+/// The blocks of an upload in order come from one download of the whole file. A block must not hold
+/// the download while it waits for another block to be written.
 #[tokio::test]
 async fn a_file_from_a_server_without_ranges_is_uploaded_in_order() {
     let content: Vec<u8> = (0..BLOCK * (BLOCKS + 4)).map(|n| (n % 251).to_le_bytes()[0]).collect();

@@ -1,4 +1,4 @@
-//! Walks through trees: listings that arrive in parts, and trees without an end.
+//! Walks of trees: listings that arrive in parts, and infinite trees.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 const BATCH: usize = 100;
 
-/// Numbers of names that were listed, and of files that were fetched.
+/// Number of listed names, and of fetched files.
 #[derive(Debug, Default)]
 struct Counts {
     listed: AtomicUsize,
@@ -29,14 +29,14 @@ struct Counts {
     most_waiting: AtomicUsize,
 }
 
-/// A directory of files of one byte that is listed in parts.
+/// A directory of one-byte files that is listed in parts.
 #[derive(Debug)]
 struct Wide {
     files: usize,
     counts: Arc<Counts>,
 }
 
-/// A directory with a file and such a directory in it.
+/// A directory that contains a file and another such directory.
 #[derive(Debug, Default)]
 struct Endless(Arc<Counts>);
 
@@ -137,11 +137,11 @@ impl Storage for Endless {
     }
 }
 
-/// A directory whose stream breaks off after each name, and that may be gone then.
+/// A directory whose stream breaks off after each name, after which the directory may be gone.
 #[derive(Debug, Default)]
 struct Breaking {
     is_gone: bool,
-    /// The names after which was asked.
+    /// The names after which the walk was resumed.
     asked: Mutex<Vec<String>>,
 }
 
