@@ -1,14 +1,14 @@
-//! Checks that hold for any bytes that a client sends: for the fuzz target and its seeds.
+//! Checks that hold for any bytes from a client: used by the fuzz target and its seeds.
 
 use crate::rig::Served;
 use std::io::{Read, Write};
 use std::net::Shutdown;
 
-/// The content of a file beside the tree, which no client may see.
+/// The content of a file outside the tree, which no client may read.
 const SECRET: &[u8] = b"nobody may see this";
 const LENGTH: usize = 4_000;
 
-/// A server with all features, over a tree that has a secret beside it.
+/// A server with all features, with a secret file next to its tree.
 pub(crate) fn served() -> Served {
     Served::new(|settings| {
         let folder = settings.root.clone();
@@ -31,17 +31,17 @@ fn lots() -> hither_server::LotSettings {
     hither_server::Settings::from_toml(text).unwrap().lots.unwrap()
 }
 
-/// Sends bytes over a connection, and checks that it ends, that no response is a server error or
-/// has the secret, and that the server still works.
+/// Sends bytes over a connection, and checks that the connection ends, that no response is a server
+/// error or contains the secret, and that the server still works.
 pub(crate) fn requests(served: &Served, data: &[u8]) {
     let mut stream = served.connect();
-    // A server may refuse before it has read all of it.
+    // The server may refuse a request before it has read all of it.
     let _ = stream.write_all(data).and_then(|()| stream.shutdown(Shutdown::Write));
     let mut came = Vec::new();
     if let Err(error) = stream.read_to_end(&mut came) {
         assert_ne!(error.kind(), std::io::ErrorKind::WouldBlock, "the connection does not end");
     }
-    // A message may quote what a client says, and a fuzzer comes upon what it is compared with.
+    // A message may quote the client, and a fuzzer can find the secret.
     let tells = |bytes: &[u8]| bytes.windows(SECRET.len()).any(|window| window == SECRET);
     assert!(tells(data) || !tells(&came));
     let mut at = 0;

@@ -30,8 +30,8 @@ fn a_client_that_sends_no_complete_head_is_disconnected() {
     }
 }
 
-/// Requests more than the kernel's buffers hold, in parts, which pass through memory, and reads
-/// none of it.
+/// Requests parts that pass through memory and exceed the kernel's buffers, and reads only the
+/// first bytes of the response.
 fn slow_reader(served: &Served) -> std::net::TcpStream {
     let mut stream = served.connect();
     let request =
@@ -49,7 +49,7 @@ fn a_client_that_reads_nothing_is_disconnected() {
     });
     served.file("large", &vec![7; 64 << 20]);
     let _slow = slow_reader(&served);
-    // There is room for one connection: this one's turn comes when the other has been left.
+    // The limit is one connection: this one is served after the other has been closed.
     assert_eq!(served.get("/large", &["Range: bytes=0-3"]).body, [7; 4]);
 }
 

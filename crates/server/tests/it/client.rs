@@ -1,4 +1,4 @@
-//! Our own client against the server: all ranges in one `QUERY`, and the storage interface.
+//! Hither's own client and the server: all ranges in one `QUERY`, and the storage interface.
 
 mod storage;
 
@@ -60,7 +60,7 @@ fn ten_thousand(most: usize) -> Vec<Value> {
         config.max_connections = 1;
         let network = Network::new(config, Handle::current(), None);
         let source = HttpSource::new(Location::parse(&url).unwrap(), Arc::clone(&network));
-        // The size and a validator come with it.
+        // The response contains the size and a validator.
         let request = asking(&[0..512], 8000, None);
         let first = source.fetch(request, Box::new(|_| {})).await.unwrap();
         assert_eq!((first.size, source.endpoint().query), (Some(SIZE), Some(true)));

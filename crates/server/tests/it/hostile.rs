@@ -1,5 +1,4 @@
-//! Hostile requests: ambiguous framing, bodies that expand, paths that lead elsewhere, abuse of
-//! HTTP/2.
+//! Hostile requests: ambiguous framing, expanding bodies, paths out of the tree, abuse of HTTP/2.
 
 mod host;
 mod links;
@@ -11,7 +10,7 @@ use std::net::{Shutdown, TcpStream};
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Sends bytes, and reads to the end what comes.
+/// Sends bytes, and reads until the end of the connection.
 fn said(served: &Served, bytes: &[u8]) -> String {
     let mut stream = served.connect();
     let _ = stream.write_all(bytes).and_then(|()| stream.shutdown(Shutdown::Write));
@@ -52,7 +51,8 @@ fn a_request_with_ambiguous_framing_is_rejected() {
         );
         assert!(!told.contains("204 No Content"), "{head:?}: {told}");
     }
-    // Both at once: read as the standard has it, and nothing more is believed of that connection.
+    // With both fields, the request is read as the standard demands, and the connection is not used
+    // any more.
     let both = "PUT /new HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
     let told = said(&served, format!("{both}{smuggled}").as_bytes());
     assert_eq!(told.matches("HTTP/1.1 ").count(), 1, "{told}");
@@ -138,14 +138,14 @@ fn no_spelling_of_a_path_leads_out_of_the_tree() {
     ] {
         let told = served.get(target, &[]);
         assert!(told.status >= 400, "{target}: {}", told.head);
-        // A link itself may be replaced: it is in the tree.
+        // The link itself may be replaced, because it is in the tree.
         let is_own = target == "/link";
         let told = served.ask("PUT", target, &[], b"other");
         assert!(told.status >= 400 || is_own, "{target}: {}", told.head);
         let told = served.ask("COPY", "/d", &[&format!("Destination: {target}")], b"");
         assert!(told.status >= 400 || is_own, "{target}: {}", told.head);
     }
-    // A backslash and what is encoded twice are letters like others.
+    // A backslash and double encoding have no special meaning.
     for target in ["/..%5csecret", "/%252e%252e%252fsecret"] {
         assert_eq!(served.get(target, &[]).status, 404);
         assert_eq!(served.ask("PUT", target, &[], b"other").status, 201);
@@ -191,7 +191,7 @@ fn a_link_that_changes_during_requests_never_leads_out() {
     assert_eq!(std::fs::read_dir(served.path().join("outside")).unwrap().count(), 1);
 }
 
-/// A frame of HTTP/2.
+/// An HTTP/2 frame.
 pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     let mut frame = length[1..].to_vec();
@@ -208,7 +208,7 @@ fn begun(served: &Served) -> TcpStream {
     stream
 }
 
-/// `GET /file`, as fields of HPACK.
+/// The HPACK fields of `GET /file`.
 const GET_FILE: &[u8] = b"\x82\x86\x44\x05/file\x41\x09localhost";
 
 /// Sends up to `count` frames; returns true if the server ends the connection.
@@ -223,7 +223,7 @@ fn flood(served: &Served, count: u32, frames: impl Fn(u32) -> Vec<u8>) -> bool {
     let refused = (0..count).any(|n| stream.write_all(&frames(n)).is_err());
     let _ = stream.shutdown(Shutdown::Write);
     let came = came.join().unwrap();
-    // The last frame is a GOAWAY with a reason, or none came to the end.
+    // The server has reset the connection, or has sent a GOAWAY.
     refused || came.windows(5).any(|head| head[3] == 7 && head[0] == 0)
 }
 
@@ -255,7 +255,7 @@ fn an_endless_header_ends_the_connection() {
     assert_eq!(served.get("/file", &[]).text(), "content");
 }
 
-/// A connection of HTTP/2 that requests a file `times` times, and grants no window to any response.
+/// An HTTP/2 connection that requests a file `times` times, and grants no window to any response.
 fn taking_nothing(served: &Served, path: &[u8], times: u32) -> TcpStream {
     let mut stream = served.connect();
     stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
@@ -285,7 +285,7 @@ fn a_client_that_grants_no_window_is_disconnected() {
     served.file("file", b"content");
     for path in [&b"/large"[..], b"/file"] {
         let mut stream = taking_nothing(&served, path, 1);
-        // Pings are answered meanwhile, so the connection is alive.
+        // The server replies to pings meanwhile, so the connection is alive.
         stream.write_all(&frame(6, 0, 0, &[1; 8])).unwrap();
         let mut came = Vec::new();
         let ended = stream.read_to_end(&mut came);

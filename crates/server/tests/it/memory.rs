@@ -1,5 +1,5 @@
-//! A backend without a disk: files in a map. It supplies ranges in small pieces, alternately bytes
-//! and regions of a temporary file, so that both paths of a response are tested.
+//! A backend without a disk: files in a map. It supplies ranges in small pieces, alternating
+//! between bytes and regions of a temporary file, so that both code paths of a response are tested.
 
 use crate::rig::{BackendFiles, Served};
 use bytes::Bytes;
@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 
-/// Smaller than a block, and no divisor of one.
+/// Smaller than a block, and not a divisor of its size.
 const PIECE_BYTES: u64 = 70_001;
 const SPACE: SpaceUsage = SpaceUsage { available: 1 << 40, used: 0 };
 
@@ -32,7 +32,7 @@ pub(crate) struct MemoryBackend(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// By path; the root is not among them.
+    /// By path, without the root.
     nodes: BTreeMap<String, Node>,
     versions: u64,
 }
@@ -100,7 +100,7 @@ impl State {
         paths.into_iter().filter_map(|path| self.nodes.remove_entry(&path)).collect()
     }
 
-    /// Puts `nodes` from below one path below another. Returns true if nothing was replaced.
+    /// Moves `nodes` from one path to another. Returns true if this replaced nothing.
     fn place(&mut self, nodes: Vec<(String, Node)>, from: &str, to: &str) -> bool {
         let replaced = self.take(to);
         for (path, node) in nodes {
@@ -147,7 +147,7 @@ impl BackendFiles for MemoryBackend {
     }
 }
 
-/// One server over a folder, and one over files in memory.
+/// A server over a folder, and a server over files in memory.
 pub(crate) fn on_each_backend(change: impl Fn(&mut Settings)) -> [Served; 2] {
     let memory = MemoryBackend::default();
     let files = Box::new(memory.clone());

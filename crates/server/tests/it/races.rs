@@ -1,4 +1,4 @@
-//! Clients that change the same names at the same time.
+//! Clients that change the same names concurrently.
 
 use crate::rig::{Served, reply};
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ fn served() -> Served {
     })
 }
 
-/// Runs `work` with its number in each of several threads that begin together.
+/// Runs `work` with its number in each of several threads that start together.
 fn together(threads: usize, work: impl Fn(usize) + Sync) {
     let start = Barrier::new(threads);
     std::thread::scope(|scope| {
@@ -80,7 +80,8 @@ fn of_clients_that_create_the_same_name_one_succeeds() {
     }
 }
 
-/// The bytes of the files below a folder in blocks, and the number of all names with its own.
+/// The disk usage of the files below a folder in blocks, and the number of all names including its
+/// own.
 fn on_disk(folder: &Path) -> (u64, u64) {
     let entries = std::fs::read_dir(folder).into_iter().flatten();
     let below = entries.map(|entry| {
@@ -167,14 +168,15 @@ fn a_lot_counts_its_files_however_requests_race() {
     );
 }
 
-/// The partial file of the tests below.
+/// The path of the partial file in the tests below.
 const PART: &str = "/d/.hither-0123456789abcdef.part";
 
 fn part(served: &Served, place: &str, body: &[u8]) -> u16 {
     served.ask("PUT", PART, &[&format!("Content-Range: bytes {place}")], body).status
 }
 
-/// Begins a PUT of the last four of eight bytes of a partial file, which the server has opened.
+/// Begins a PUT of the last four of eight bytes of a partial file; returns once the server has
+/// opened the file.
 fn begin_late_part(served: &Served, target: &str) -> TcpStream {
     let mut stream = served.connect();
     let head = format!(
@@ -188,7 +190,7 @@ fn begin_late_part(served: &Served, target: &str) -> TcpStream {
     stream
 }
 
-/// The files below a folder by their paths.
+/// The files below a folder, by path.
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap() {

@@ -1,4 +1,4 @@
-//! Ranges in every form, and QUERY.
+//! Ranges in all forms, and QUERY.
 
 use crate::memory::on_each_backend;
 use crate::rig::{Reply, Served};
@@ -17,7 +17,7 @@ fn content() -> &'static [u8] {
         .get_or_init(|| (0..SIZE).map(|n| u8::try_from((n * n / 11 + n) % 251).unwrap()).collect())
 }
 
-/// On each backend.
+/// A server for each backend.
 fn served() -> [Served; 2] {
     let servers = on_each_backend(|settings| settings.limits.header_bytes = 1 << 20);
     servers.iter().for_each(|served| served.file("file", content()));
@@ -28,7 +28,7 @@ fn slice(range: &Range<u64>) -> Vec<u8> {
     content()[usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap()].to_vec()
 }
 
-/// Offsets and bytes of a multipart answer, in its order.
+/// Offsets and bytes of a multipart response, in its order.
 fn parts(reply: &Reply) -> Vec<(u64, Vec<u8>)> {
     let kind = reply.field("content-type").unwrap();
     let (_, boundary) = kind.split_once("boundary=").unwrap();
@@ -82,7 +82,7 @@ fn one_range_is_one_part_of_the_file() {
 #[test]
 fn twenty_thousand_ranges_come_in_the_order_of_the_request() {
     for served in served() {
-        // Backwards, so that the disk is not read in the order of the answer.
+        // In descending order, so that the order on disk differs from that of the response.
         let ranges: Vec<_> = (0..20_000).rev().map(|n| n * 150..n * 150 + 1 + n % 100).collect();
         let field = format!("Range: {}", range_header::format(&ranges, None).unwrap());
         let reply = served.get("/file", &[&field]);
@@ -117,7 +117,7 @@ fn query(served: &Served, list: &RangeList, fields: &[&str]) -> Reply {
     served.ask("QUERY", "/file", &fields, &list.encode())
 }
 
-/// Size of the file, then offsets and bytes of an answer in frames.
+/// Size of the file, and the offsets and bytes of a response in frames.
 fn frames(reply: &Reply) -> (u64, Vec<(u64, Vec<u8>)>) {
     assert_eq!((reply.status, reply.field("content-type")), (200, Some(FRAMES_TYPE)));
     let (mut parser, mut body) = (FrameReader::default(), Bytes::from(reply.body.clone()));

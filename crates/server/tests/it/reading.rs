@@ -34,7 +34,7 @@ fn a_tag_changes_with_the_content() {
     assert!(tag.starts_with('"'), "{tag}");
     assert_eq!(served.get("/file", &[&format!("If-None-Match: {tag}")]).status, 304);
     assert_eq!(served.get("/file", &[&format!("If-Match: {tag}")]).status, 200);
-    // In place and of the same size; it is young now, so its tag is weak.
+    // Overwritten in place with the same size; it has changed recently, so its tag is weak.
     std::fs::write(served.path().join("file"), b"two").unwrap();
     let young = served.etag("/file");
     assert_ne!(young.trim_start_matches("W/"), tag);
@@ -111,7 +111,7 @@ fn names_that_no_request_can_have_are_listed_as_refused() {
     for link in ["/d/back%5Cslash", "/d/a%0Ab", "/d/run%E9/"] {
         assert!(page.contains(&format!("<a href=\"{link}\">")), "{link} in {page}");
     }
-    // A copy would lack them.
+    // A copy would omit them.
     let copied = served.ask("COPY", "/d/", &["Destination: /e/"], b"");
     assert_eq!(copied.status, 403, "{}", copied.text());
     assert!(copied.text().contains("rename it"), "{}", copied.text());

@@ -1,4 +1,4 @@
-//! Replicas named to clients; and entries that some clients may not see.
+//! Replicas that are named to clients; and entries that some clients may not see.
 
 use crate::rig::Served;
 use hither_checksum::Checksum;
@@ -43,7 +43,7 @@ fn a_file_with_replicas_has_a_metalink_for_clients_that_accept_it() {
         let file = document(&served, target, accept);
         let own = urls(&file)[0].to_owned();
         assert_eq!(own, "http://localhost/store/f%20g");
-        // The parser skips a root:// URL with a space.
+        // The parser skips a `root://` URL with a space.
         assert_eq!(urls(&file)[1..], elsewhere[..1]);
         assert_eq!((file.name.as_str(), file.size), ("f g", Some(7)));
         let adler: Checksum = "adler32:0bcb02fc".parse().unwrap();
@@ -85,7 +85,7 @@ fn a_missing_file_has_a_metalink_with_its_replicas() {
     assert_eq!(served.get("/store?metalink", &[]).status, 301, "a directory");
 }
 
-/// Nobody sees what is secret.
+/// An authorizer that denies access to all secret names.
 #[derive(Debug)]
 pub(crate) struct Discreet;
 

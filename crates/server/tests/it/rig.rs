@@ -9,22 +9,22 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The time limit of a read: longer than any test takes, so that a test that hangs ends.
+/// The time limit of a read: longer than any test, so that a hanging test ends.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server that runs as long as this lives.
+/// A server that runs until this value is dropped.
 pub(crate) struct Served {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) server: Option<Server>,
-    /// The files of a server over another backend than the folder.
+    /// The files of the backend, if it is not the folder.
     files: Option<Box<dyn BackendFiles>>,
 }
 
-/// Access to the files of a backend, past the server.
+/// Direct access to the files of a backend.
 pub(crate) trait BackendFiles: Send + Sync {
     /// Writes a file.
     fn write(&self, name: &str, content: &[u8]);
-    /// The names in the root, in their order.
+    /// The sorted names in the root.
     fn names(&self) -> Vec<String>;
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// The value of a field.
+    /// The value of a header field.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         self.head.lines().skip(1).find_map(|line| {
             let (found, value) = line.split_once(':')?;
@@ -54,7 +54,7 @@ fn settings(folder: &Path) -> Settings {
     let mut settings = Settings::new(folder);
     settings.listen = vec!["127.0.0.1:0".parse().unwrap()];
     settings.limits.stop_seconds = 1.0;
-    // No test depends on how full the disk is.
+    // Tests must not depend on the free space of the disk.
     settings.limits.min_free_bytes = Some(0);
     settings
 }
@@ -68,7 +68,7 @@ impl Served {
         Self { folder, server, files: None }
     }
 
-    /// A server over another backend than the folder.
+    /// A server with a backend other than the folder.
     pub(crate) fn over(
         backend: Arc<dyn Backend>,
         files: Box<dyn BackendFiles>,
@@ -81,7 +81,7 @@ impl Served {
         Self { folder, server, files: Some(files) }
     }
 
-    /// The names in the root, in their order.
+    /// The sorted names in the root.
     pub(crate) fn names(&self) -> Vec<String> {
         if let Some(files) = &self.files {
             return files.names();
@@ -93,7 +93,8 @@ impl Served {
         names
     }
 
-    /// A server with another authorizer than that of its settings, which lists whole trees.
+    /// A server with an authorizer other than that of its settings, which allows listings of
+    /// infinite depth.
     pub(crate) fn with(authorizer: Arc<dyn Authorizer>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut settings = settings(folder.path());
@@ -102,7 +103,7 @@ impl Served {
         Self { folder, server: Some(server), files: None }
     }
 
-    /// Stops the server; the folder stays.
+    /// Stops the server; the folder remains.
     pub(crate) fn stop(&mut self) {
         if let Some(server) = self.server.take() {
             server.stopper().stop();
@@ -122,7 +123,7 @@ impl Served {
         self.server.as_ref().unwrap().addresses()[0].port()
     }
 
-    /// Writes a file past the server, old enough that any change gives it another time.
+    /// Writes a file without the server, with a time so old that any change gives it another time.
     pub(crate) fn file(&self, name: &str, content: &[u8]) {
         if let Some(files) = &self.files {
             return files.write(name, content);
@@ -140,7 +141,7 @@ impl Served {
         stream
     }
 
-    /// Sends a request with these fields (`Name: value`) on a connection of its own.
+    /// Sends a request with these fields (`Name: value`) on a new connection.
     pub(crate) fn ask(&self, method: &str, target: &str, fields: &[&str], body: &[u8]) -> Reply {
         let mut stream = self.connect();
         let mut head =
@@ -154,7 +155,7 @@ impl Served {
         }
         head.push_str("\r\n");
         stream.write_all(head.as_bytes()).unwrap();
-        // A server may respond with an error before it has read all of it.
+        // A server may respond with an error before it has read the whole body.
         let _ = stream.write_all(body);
         reply(&mut stream)
     }
@@ -175,16 +176,16 @@ impl Drop for Served {
     }
 }
 
-/// Writes a file that only its owner may read, as keys have to be.
+/// Writes a file that only its owner may read, as required for keys.
 pub(crate) fn write_private(path: &Path, text: &str) {
     std::fs::write(path, text).unwrap();
     std::fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
 }
 
-/// Reads the response to the end of the connection.
+/// Reads a response until the end of the connection.
 pub(crate) fn reply(stream: &mut TcpStream) -> Reply {
     let mut all = Vec::new();
-    // A connection may be reset after the response.
+    // The connection may be reset after the response.
     let ended = stream.read_to_end(&mut all);
     let end = all.windows(4).position(|four| four == b"\r\n\r\n");
     let end =

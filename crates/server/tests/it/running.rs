@@ -19,7 +19,7 @@ fn watched(change: impl FnOnce(&mut Settings)) -> Served {
     })
 }
 
-/// The response of the admin server.
+/// The response of the admin server to a request.
 fn told(served: &Served, method: &str, path: &str) -> Reply {
     let address = served.server.as_ref().unwrap().metrics_address().unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
@@ -34,7 +34,7 @@ pub(crate) fn metric(served: &Served, name: &str) -> f64 {
     value.unwrap_or_else(|| panic!("no {name} in\n{text}")).parse().unwrap()
 }
 
-/// The lines of the log, when the server has stopped.
+/// Stops the server and returns the lines of a log.
 fn lines(served: &mut Served, file: &str) -> Vec<Value> {
     served.stop();
     let text = std::fs::read_to_string(served.path().join(file)).unwrap();
@@ -135,7 +135,7 @@ fn health_shows_the_state_of_disk_and_space() {
     assert_eq!(told(&served, "HEAD", "/healthz").status, 200);
 }
 
-/// A certificate that is valid until the begin of a year, as settings of a file.
+/// Settings with a certificate that is valid until the start of a year.
 fn certificate(folder: &Path, year: i32) -> Settings {
     let mut wanted = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
     wanted.not_before = rcgen::date_time_ymd(2000, 1, 1);
@@ -166,7 +166,7 @@ fn an_expired_certificate_is_unhealthy_until_it_is_replaced() {
     let mut stream = served.connect();
     stream.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     let _ = stream.read_to_end(&mut Vec::new());
-    // The client sees the end of the connection before the server has counted it.
+    // The client may see the end of the connection before the server has counted it.
     let failed = || metric(&served, "hither_connections_failed_total{reason=\"handshake\"}");
     assert!(wait_until(|| failed() == 1.0), "{}", failed());
 }
@@ -219,7 +219,7 @@ fn settings_change_while_requests_run() {
     assert_eq!(server.reloader().reload(next.clone()).unwrap(), ["listen"]);
     assert_eq!(served.get("/file", &[many]).status, 206);
     assert_eq!(served.ask("PUT", "/new", &[], b"1").status, 403, "for reading from now on");
-    // Nothing of what is wrong in one place is taken over.
+    // If one setting is invalid, none of them takes effect.
     next.write = true;
     next.limits.ranges = 0;
     let error = server.reloader().reload(next.clone()).unwrap_err();

@@ -1,4 +1,4 @@
-//! Copies between servers, both of which are ours.
+//! Copies between two servers of hither.
 
 use crate::rig::{Reply, Served};
 use hither_server::ThirdPartySettings;
@@ -53,7 +53,7 @@ fn last_line(reply: &Reply) -> String {
     reply.text().lines().next_back().unwrap_or_default().to_owned()
 }
 
-/// The bytes that the last marker counts.
+/// The byte count of the last marker.
 fn counted(reply: &Reply) -> u64 {
     let text = reply.text();
     let mut lines = text.lines().filter_map(|line| line.split_once("Bytes Transferred: "));
@@ -206,7 +206,7 @@ fn an_interrupted_source_is_asked_for_the_rest() {
 #[test]
 fn a_push_is_repeated_only_if_the_other_server_cannot_have_the_file() {
     let here = served();
-    // More than all buffers between the two hold.
+    // More than the capacity of all buffers between the two servers.
     here.file("file", &content(64 << 20));
     let created = LossyAct::Respond(201, "", "");
     for (act, count, outcome) in [
@@ -218,7 +218,7 @@ fn a_push_is_repeated_only_if_the_other_server_cannot_have_the_file() {
         let there = LossyHttpServer::start(move |method, _, nth| match method {
             "PUT" if nth < 2 => act,
             "PUT" => created,
-            // Nobody may look.
+            // The client may not read the target.
             _ => LossyAct::Respond(403, "", ""),
         });
         let there = there.unwrap();
@@ -258,7 +258,7 @@ fn a_push_is_a_success_only_if_the_file_was_seen() {
             assert_eq!(there.count("PUT"), 1, "{bytes} {fault:?}");
         }
     }
-    // HEAD says 0 of every file.
+    // HEAD states a size of 0 for every file.
     let there = MockWebDavServer::start(None).unwrap();
     there.tell_sizes(SizesTold::ByGet);
     assert_eq!(last_line(&here.push("/file", &there.url_of("/d/file"), &[])), "success: Created");
@@ -266,7 +266,7 @@ fn a_push_is_a_success_only_if_the_file_was_seen() {
     there.tell_sizes(SizesTold::ByGet);
     let line = last_line(&here.push("/file", &there.url_of("/d/file"), &[]));
     assert!(line.contains("has 1572864 bytes, expected 3145728"), "{line}");
-    // A file of the same size was there before.
+    // A file of the same size existed before.
     let there = MockWebDavServer::start(Some(("PUT", page))).unwrap();
     there.store("/d/file", &vec![0; 3 << 20]);
     let line = last_line(&here.push("/file", &there.url_of("/d/file"), &[]));
@@ -291,7 +291,7 @@ fn a_failed_push_spares_the_file_of_another_client() {
         };
         let there = pushed(vec![wrong.clone()]);
         assert_eq!(there.paths().is_empty(), fault == ChangeFault::Damaged, "{:?}", there.log());
-        // The last look is that of the clean-up.
+        // The last HEAD belongs to the clean-up.
         let looks = there.count("HEAD");
         let replaced = WebDavFault::Read(ReadFault::Replaced(other.clone()));
         let there = pushed(vec![wrong, planned("HEAD", looks - 1, replaced)]);
@@ -304,7 +304,7 @@ fn a_failed_push_spares_the_file_of_another_client() {
 fn a_pull_gets_the_right_bytes_or_fails() {
     let here = served();
     let content = content(3 << 20);
-    // HEAD says 0 of every file.
+    // HEAD states a size of 0 for every file.
     let there = MockWebDavServer::start(None).unwrap();
     there.store("/d/file", &content);
     there.tell_sizes(SizesTold::ByGet);
@@ -325,7 +325,7 @@ fn a_pull_gets_the_right_bytes_or_fails() {
 fn copies_above_the_limit_are_rejected() {
     let (here, there) = (served_with(|it| it.transfers = 1), served());
     there.file("file", b"there");
-    // One that does not answer holds the place.
+    // A server that does not respond occupies the only permit.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", silent.local_addr().unwrap());
     std::thread::scope(|scope| {

@@ -7,7 +7,7 @@ use crate::memory::on_each_backend;
 use crate::rig::{Served, reply};
 use std::io::{Read, Write};
 
-/// On each backend.
+/// A server for each backend.
 fn served() -> [Served; 2] {
     on_each_backend(|settings| settings.write = true)
 }

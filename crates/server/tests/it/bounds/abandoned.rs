@@ -1,4 +1,4 @@
-//! Requests whose clients are gone, and short requests beside long ones.
+//! Requests whose clients are gone, and short requests concurrent with long ones.
 
 use crate::rig::Served;
 use hither_testkit::waiting::wait_until;
@@ -6,7 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// A sparse file that takes much longer to hash than a connection of `served` waits for a response.
+/// A sparse file whose hash takes much longer than a connection of `served` waits for a response.
 fn large(served: &Served, name: &str) {
     served.file(name, b"");
     let file = std::fs::File::options().write(true).open(served.path().join(name)).unwrap();
@@ -21,7 +21,7 @@ fn requested(served: &Served, method: &str, target: &str, field: &str) -> TcpStr
     stream
 }
 
-/// Waits for a moment for a response that does not come.
+/// Waits briefly and checks that no response arrives.
 fn unanswered(mut stream: TcpStream) -> TcpStream {
     stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
     assert!(stream.read(&mut [0]).is_err());
@@ -38,7 +38,7 @@ fn checksums_that_nobody_waits_for_any_more_end() {
         large(&served, &format!("large{n}"));
     }
     for n in 0..48 {
-        // Several clients wait for one checksum, and some for one that waits for its turn.
+        // Several clients wait for the same checksum, and some for one that is queued.
         let target = format!("/large{}", n % 12);
         drop(unanswered(requested(&served, "HEAD", &target, "Want-Digest: adler32")));
     }

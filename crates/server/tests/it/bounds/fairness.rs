@@ -1,4 +1,4 @@
-//! Many greedy connections beside a client that behaves.
+//! Many greedy connections, and a well-behaved client at the same time.
 
 use crate::hostile::frame;
 use crate::rig::{PATIENCE, Served};
@@ -8,7 +8,7 @@ use hither_testkit::waiting::wait_until;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 
-/// A connection of HTTP/2 whose streams have a window of this many bytes.
+/// An HTTP/2 connection whose streams have a window of this many bytes.
 fn http2(served: &Served, window: u8) -> TcpStream {
     let mut stream = served.connect();
     stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
@@ -16,7 +16,7 @@ fn http2(served: &Served, window: u8) -> TcpStream {
     stream
 }
 
-/// Requests `/large` on a stream of HTTP/2.
+/// Requests `/large` on an HTTP/2 stream.
 fn request(stream: &mut TcpStream, id: u32) {
     let fields = [&[0x82, 0x86, 0x44, 6][..], b"/large", b"\x41\x09localhost"].concat();
     stream.write_all(&frame(1, 5, id, &fields)).unwrap();
@@ -27,7 +27,7 @@ fn scarce(settings: &mut Settings) {
     settings.metrics = Some("127.0.0.1:0".parse().unwrap());
 }
 
-/// A client that behaves gets a large response, also in parts and in frames.
+/// Checks that a well-behaved client gets a large response, also in parts and in frames.
 fn is_served(served: &Served) {
     for _ in 0..3 {
         let whole = served.get("/large", &["Range: bytes=0-1999999"]);
@@ -41,7 +41,7 @@ fn is_served(served: &Served) {
 fn connections_that_read_nothing_delay_nobody() {
     let served = Served::new(scarce);
     served.file("large", &vec![7; 16 << 20]);
-    // Without shares, 32 of them would hold all of the memory.
+    // Without shares, 32 of them would use all of the memory.
     let mut greedy: Vec<_> = (0..100).map(|_| served.connect()).collect();
     for stream in &mut greedy {
         let head =
@@ -76,7 +76,7 @@ fn heads_that_do_not_end_take_a_share_of_the_memory_at_most() {
         settings.limits.idle_seconds = 30.0;
     });
     served.file("large", b"small");
-    // An eighth of the memory is 36 of them.
+    // An eighth of the memory is enough for 36 of them.
     let field = format!("GET /large HTTP/1.1\r\nHost: localhost\r\nX: {}", "a".repeat(63_000));
     let mut heads: Vec<_> = (0..60).map(|_| served.connect()).collect();
     for stream in &mut heads {
@@ -95,12 +95,12 @@ fn an_idle_http_2_connection_is_closed_though_it_answers_pings() {
     let mut stream = http2(&served, 1);
     let mut pings = stream.try_clone().unwrap();
     let sending = std::thread::spawn(move || {
-        // The peer's end of the connection ends this, too.
+        // If the peer closes the connection, this ends, too.
         while pings.write_all(&frame(6, 0, 0, &[7; 8])).is_ok() {
             std::thread::yield_now();
         }
     });
-    // Frames that the server sends: its settings, replies to pings, and GOAWAY (7) before the end.
+    // The server's frames: its settings, replies to pings, and GOAWAY (7) before the end.
     let mut kinds = Vec::new();
     let mut head = [0; 9];
     while stream.read_exact(&mut head).is_ok() {
@@ -183,7 +183,7 @@ fn bytes_of_uploads_that_are_not_written_yet_count_as_memory_and_are_bounded() {
         stream.write_all(head.as_bytes()).unwrap();
         stream.write_all(&vec![7; BODY - 1]).unwrap();
     }
-    // Until enough of it has arrived.
+    // Waits until enough of it has arrived.
     let mut most = 0.0;
     assert!(wait_until(|| {
         most = metric(&served, "hither_memory_bytes");

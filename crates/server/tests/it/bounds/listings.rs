@@ -1,9 +1,9 @@
-//! Listings that cost more than a server should do for one request.
+//! Listings that are too expensive for one request.
 
 use crate::rig::{Reply, Served};
 use std::fmt::Write as _;
 
-/// A PROPFIND for this number of properties that no file has.
+/// A PROPFIND for this number of properties, which no file has.
 fn named(served: &Served, count: usize, length: usize) -> Reply {
     let mut body = "<propfind xmlns='DAV:'><prop>".to_owned();
     for n in 0..count {
@@ -37,7 +37,7 @@ fn a_listing_of_infinite_depth_is_refused_unless_the_settings_allow_it() {
             assert_eq!(reply.status, if allowed { 207 } else { 403 }, "{}", reply.text());
             let found = if allowed { "/d/e/file" } else { "<D:propfind-finite-depth/>" };
             assert!(reply.text().contains(found), "{}", reply.text());
-            // A file has nothing below it.
+            // A file has no members.
             assert_eq!(served.ask("PROPFIND", "/d/e/file", fields, b"").status, 207);
         }
     }

@@ -1,4 +1,5 @@
-//! The disk space that uploads take: what arrived, above a floor, and a bounded number of parts.
+//! Disk space of uploads: only received bytes, above a minimum of free space, and a bounded number
+//! of partial files.
 
 use crate::rig::{Served, reply};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -35,7 +36,7 @@ fn one_byte_of_a_large_file_takes_one_block() {
 fn a_large_length_takes_no_space_before_its_data() {
     let served = Served::new(|settings| settings.write = true);
     let before = free(&served);
-    // More than others can take of the disk meanwhile.
+    // More than other programs can allocate on the disk meanwhile.
     let length = before / 2;
     let mut stream = served.connect();
     let head = format!(
@@ -93,7 +94,7 @@ fn unfinished_parts_are_bounded_for_each_client() {
     assert_eq!((begin(3), begin(4)), (204, 507));
     assert_eq!(served.ask("DELETE", &name(2), &[], b"").status, 204);
     assert_eq!((begin(4), begin(5)), (204, 507));
-    // Removed in another way: found out when it matters.
+    // Files removed outside the server: detected when the limit is reached.
     std::fs::remove_file(served.path().join(&name(3)[1..])).unwrap();
     assert_eq!((begin(5), begin(6)), (204, 507));
 }

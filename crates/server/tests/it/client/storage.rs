@@ -1,4 +1,4 @@
-//! The conformance suite of storages, run with our own client against the server.
+//! The conformance tests of storages, run with hither's own client and the server.
 
 use crate::rig::Served;
 use hither_checksum::Algorithm;
@@ -45,6 +45,6 @@ async fn used_as_storage(served: &Served) {
     let storage = storage(served);
     let all = StorageFeatures { checksums: &Algorithm::ALL, ..StorageFeatures::ALL };
     check(&storage, all).await;
-    // Once more, with what was learned.
+    // Again with the learned endpoint.
     check(&storage, all).await;
 }

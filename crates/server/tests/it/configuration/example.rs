@@ -8,7 +8,7 @@ const EXAMPLE: &str = include_str!("../../../../../packaging/serve.toml");
 
 /// The example with every optional setting.
 fn with_options() -> String {
-    // A comment has a space behind its sign, an optional setting has none.
+    // A comment has a space after its `#`, an optional setting does not.
     let uncomment = |line: &'static str| match line.strip_prefix('#') {
         Some(setting) if !setting.starts_with(' ') => setting,
         _ => line,
@@ -37,7 +37,7 @@ fn served(text: &str) -> Served {
         if let Some(auth) = &mut settings.auth {
             auth.authorities = Some(pem);
         }
-        // Only the command starts its helper.
+        // The tape helper is started only by the command.
         settings.tape = None;
         if let Some(lots) = &mut settings.lots {
             lots.bytes = 1000;

@@ -3,7 +3,7 @@
 use crate::rig::{Reply, Served, reply};
 use std::io::{Read, Write};
 
-/// The response to a request with this head, at the server or at its address for metrics.
+/// The response to a request with this head, from the server or from its metrics address.
 fn said(served: &Served, at_metrics: bool, head: &str) -> Reply {
     let server = served.server.as_ref().unwrap();
     let metrics = server.metrics_address().filter(|_| at_metrics);
@@ -108,7 +108,7 @@ fn a_loopback_address_without_auth_answers_to_its_own_names_only() {
     }
 }
 
-/// The status of a response over HTTP/2 to `GET /metrics` with these fields of HPACK.
+/// The status of an HTTP/2 response to `GET /metrics` with these HPACK fields.
 fn http2_status(served: &Served, fields: &[u8]) -> Option<u8> {
     let head = [b"\x82\x86\x44\x08/metrics", fields].concat();
     let mut stream = served.connect();
@@ -121,7 +121,7 @@ fn http2_status(served: &Served, fields: &[u8]) -> Option<u8> {
         let mut payload = vec![0; usize::from(frame[1]) << 8 | usize::from(frame[2])];
         stream.read_exact(&mut payload).ok()?;
         match frame[3] {
-            // The first field of a response is its status: 200 and 400 are in the table.
+            // The first field of a response is its status: 200 and 400 are in HPACK's static table.
             1 => return payload.first().copied(),
             // The stream is reset, or the connection ends.
             3 | 7 => return None,

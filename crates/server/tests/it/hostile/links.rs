@@ -1,4 +1,4 @@
-//! Symbolic links below the root, and rights on the paths to which they lead.
+//! Symbolic links below the root, and permissions on their targets.
 
 use crate::rig::Served;
 use hither_core::storage::partial_name;
@@ -9,7 +9,7 @@ use std::os::unix::fs::symlink;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Allows everything in the folder `public`, and nothing elsewhere.
+/// Allows every access in the folder `public`, and none elsewhere.
 #[derive(Debug)]
 struct PublicFolder;
 
@@ -39,7 +39,7 @@ impl Authorizer for PublicFolder {
     }
 }
 
-/// Links in `public`: two that stay in it, and two that lead to `private`.
+/// Creates links in `public`: two with targets in it, and two with targets in `private`.
 fn with_links(served: Served) -> Served {
     served.file("public/file", b"public");
     served.file("public/folder/inner", b"public");
@@ -149,7 +149,7 @@ fn nothing_is_written_moved_or_resumed_through_a_link() {
             b"<propertyupdate xmlns=\"DAV:\"><set><prop><x xmlns=\"a:\">1</x></prop></set>\
                        </propertyupdate>";
         assert_eq!(served.ask("PROPPATCH", "/public/far", &[], change).status, 403);
-        // Changes of the links themselves.
+        // These change the links themselves.
         assert_eq!(served.ask("PUT", "/public/dangling", &[], b"mine").status, 204);
         assert_eq!(served.ask("DELETE", "/public/folder-far", &[], b"").status, 204);
         assert_eq!(served.ask("DELETE", "/public/far", &[], b"").status, 204);
@@ -182,7 +182,7 @@ fn a_link_that_leads_to_nothing_takes_its_name() {
         let fields = [&*format!("Destination: /public/{link}"), "Overwrite: F"];
         assert_eq!(served.ask("MOVE", "/public/file", &fields, b"").status, 412, "{link}");
     }
-    // Behind a link that leads somewhere a name may be missing.
+    // A name behind a link with a valid target may be missing.
     for missing in ["/public/folder-near/none", "/public/near/none", "/public/none"] {
         assert_eq!(served.get(missing, &[]).status, 404, "{missing}");
     }

@@ -1,4 +1,4 @@
-//! Trees as streams of records: walks, and many files in one request.
+//! Trees as streams of records: walks, and several files in one request.
 
 use crate::memory::on_each_backend;
 use crate::replicas::Discreet;
@@ -13,13 +13,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
 
-/// The answer to a query.
+/// The response to a query.
 fn asked(served: &Served, directory: &str, query: &TreeQuery) -> Reply {
     let kind = format!("Content-Type: {QUERY_TYPE}");
     served.ask("QUERY", directory, &[&kind], &query.encode())
 }
 
-/// The records of an answer.
+/// The records of a response.
 pub(crate) fn records(reply: &Reply) -> Vec<TreeRecord> {
     assert_eq!(reply.field("content-type"), Some(TREE_TYPE), "{}", reply.text());
     let mut reader = TreeReader::default();
@@ -32,7 +32,7 @@ pub(crate) fn records(reply: &Reply) -> Vec<TreeRecord> {
     records
 }
 
-/// The path of a record, with a slash at the end for a directory.
+/// The path of a record, with a trailing slash for a directory.
 pub(crate) fn path(record: &TreeRecord) -> String {
     match record {
         TreeRecord::Directory(entry) => format!("{}/", entry.path),

@@ -6,13 +6,13 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, OnceLock};
 use tracing_subscriber::filter::LevelFilter;
 
-/// The folder of every path in these tests: only their events are kept, as the subscriber is that
-/// of the whole process.
+/// The folder of all paths in these tests: only their events are kept, because the subscriber
+/// receives those of the whole process.
 const FOLDER: &str = "/traced";
-/// A token in a query.
+/// A token in a query string.
 const SECRET: &str = "token=hush";
 
-/// The lines of the events in [`FOLDER`], one for each event, with its spans.
+/// The events in [`FOLDER`], one line per event, with its spans.
 #[derive(Clone, Default)]
 struct Events(Arc<Mutex<Vec<String>>>);
 
@@ -45,7 +45,7 @@ impl Events {
         })
     }
 
-    /// The lines that have `path` in them.
+    /// The lines that contain `path`.
     fn about(&self, path: &str) -> Vec<String> {
         let lines = self.0.lock().unwrap();
         lines.iter().filter(|line| line.contains(path)).cloned().collect()

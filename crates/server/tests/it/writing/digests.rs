@@ -1,4 +1,4 @@
-//! Checksums and codings that clients announce, and the conditions of WebDAV: each is obeyed, or
+//! Checksums and codings that clients state, and the conditions of WebDAV: each is respected, or
 //! the request is refused.
 
 use crate::memory::on_each_backend;
@@ -17,7 +17,7 @@ fn served() -> [Served; 2] {
     on_each_backend(|settings| settings.write = true)
 }
 
-/// Puts the content in chunks, with trailers.
+/// Sends the content in chunks, with trailers.
 fn chunked(served: &Served, target: &str, fields: &str, trailers: &str) -> Reply {
     let mut stream = served.connect();
     let head = format!(

@@ -1,4 +1,4 @@
-//! Uploads of many files in one request, beside the same as requests of their own.
+//! Uploads of many files in one request, compared with individual requests.
 
 use crate::memory::on_each_backend;
 use crate::reading::trees::{path, records};
@@ -16,8 +16,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Refuses paths by their names: `secret` to anybody, `stranger` to those without a name, and
-/// changes below `append` to files that exist.
+/// Refuses paths by their names: `secret` to all clients, `stranger` to anonymous ones, and changes
+/// of existing files below `append`.
 #[derive(Debug)]
 struct ByName;
 
@@ -57,7 +57,7 @@ impl Authorizer for ByName {
     }
 }
 
-/// A file or, without content, a directory to be written.
+/// A file to write; without content, a directory.
 #[derive(Debug, Clone, Copy)]
 struct Upload<'a> {
     path: &'a str,
@@ -99,7 +99,7 @@ fn posted(served: &Served, directory: &str, body: &[u8]) -> Reply {
     served.ask("POST", directory, &[&format!("Content-Type: {TREE_TYPE}")], body)
 }
 
-/// The same as a request of its own.
+/// Sends the upload as an individual request.
 fn alone(served: &Served, below: &str, upload: Upload<'_>) -> Reply {
     let target = format!("{below}{}", upload.path.replace('\n', "%0A"));
     let mut fields = Vec::new();
@@ -116,7 +116,7 @@ fn alone(served: &Served, below: &str, upload: Upload<'_>) -> Reply {
     }
 }
 
-/// The status and the reason of a result; that of a success as a PUT or MKCOL would have it.
+/// The status and reason of a result; for a success, the status of a PUT or MKCOL.
 fn outcome(record: &TreeRecord, upload: Upload<'_>) -> (u16, String) {
     match record {
         TreeRecord::Stored(entry) if entry.replaced => (204, String::new()),
@@ -157,7 +157,7 @@ fn files_and_directories_are_written_in_one_request() {
         }
         let head = served.ask("HEAD", "/d/new/sub/file", &["Want-Digest: adler32"], b"");
         assert_eq!(head.field("digest"), Some("adler32=062c0215"));
-        // Once more: nothing is new, and directories are no error.
+        // Sent again: nothing is new, and existing directories are not an error.
         let results = records(&posted(&served, "/d", &stream(&uploads)));
         assert!(results.iter().all(|it| matches!(it, TreeRecord::Stored(it) if it.replaced)));
     }
@@ -251,7 +251,7 @@ fn each_path_of_an_upload_is_decided_about_as_alone() {
         for (record, upload) in results.iter().zip(uploads) {
             assert_eq!(path(record), upload.path);
             if upload.etag.contains('\u{1}') {
-                // No field can have that.
+                // A header field cannot contain this.
                 assert_eq!(outcome(record, upload).0, 400);
                 continue;
             }
@@ -260,7 +260,7 @@ fn each_path_of_an_upload_is_decided_about_as_alone() {
             assert_eq!(outcome(record, upload), (told.status, said), "{upload:?}");
         }
         assert_eq!(listed(&together), listed(&one_by_one));
-        // A directory that is there needs no right to make it.
+        // An existing directory needs no permission to create it.
         let results = records(&posted(&together, below, &stream(&[directory("folder")])));
         assert!(matches!(&results[0], TreeRecord::Stored(entry) if entry.replaced));
         let results = records(&posted(
@@ -402,7 +402,7 @@ fn an_upload_that_stalls_ends_with_what_came() {
     };
     let stalled = reply(&mut begin(body.len() - 20));
     assert_eq!((stalled.status, records(&stalled).len()), (408, 1));
-    // A client that leaves gets no answer, and leaves no hidden files.
+    // A client that disconnects gets no response, and leaves no hidden files.
     let mut gone = begin(10);
     gone.shutdown(std::net::Shutdown::Write).unwrap();
     let _ = gone.read_to_end(&mut Vec::new());
