@@ -1,9 +1,10 @@
-"""Tests that run side by side share nothing that they write.
+"""Tests that run concurrently share no files that they write.
 
-`make test` runs pytest three times: on several workers (pytest-xdist); then what needs the machine to itself, the marks
-`netns` and `alone`, one test after the other; then clusters, the mark `pair`, four at a time. Each worker has folders of the
-user's own (cache, configuration, state) and a range of ports (`bench.harness.servers.free_port`). The tests of a file stay
-together, since they share fixtures; files that take longest come first (`LONGEST`, in the order of `pytest --durations`).
+`make test` runs pytest three times: on several workers (pytest-xdist); then the tests that need the machine to
+themselves, with the marks `netns` and `alone`, one after the other; then clusters, with the mark `pair`, four at a
+time. Each worker has its own user folders (cache, configuration, state) and a range of ports
+(`bench.harness.servers.free_port`). The tests of a file run on one worker, because they share fixtures. The slowest
+files come first (`LONGEST`, in the order of `pytest --durations`).
 """
 
 import os
@@ -13,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
-# The programs of `make build`; before `bench.harness.paths` is imported.
+# The programs of `make build`; set before `bench.harness.paths` is imported.
 os.environ.setdefault("HITHER_BIN_DIR", str(Path(__file__).resolve().parent.parent / "target/ci"))
 
-# Files of more than half a minute, the longest first: a worker that begins one last would end alone.
+# Files that take more than half a minute, the longest first: if one of them started last, it would run alone at the
+# end.
 LONGEST = [
     "test_values.py",
     "test_every_branch.py",
@@ -35,7 +37,7 @@ LONGEST = [
     "test_docs.py",
 ]
 
-# More than such tests write. Containers often have less memory for files.
+# More than these tests write. Containers often have less memory for files.
 ROOM = 1 << 30
 
 
@@ -46,13 +48,13 @@ def pytest_configure() -> None:
 
 
 def secrets() -> dict[str, str]:
-    """The variables of the environment that programs take for credentials, or for places to use them at."""
+    """The environment variables that programs use as credentials, or as the addresses of services that accept them."""
     return {name: value for name, value in os.environ.items() if name.startswith(("AWS_", "BEARER_", "X509_"))}
 
 
 @pytest.fixture(scope="module", autouse=True)
 def leaves_no_secrets():
-    """Fails a file that leaves credentials to the files after it, whose programs would use them."""
+    """Fails a file that leaves credentials in the environment, which programs of later files would use."""
     before = secrets()
     yield
     assert secrets() == before
@@ -60,7 +62,7 @@ def leaves_no_secrets():
 
 @pytest.fixture
 def tmp_path(request, tmp_path):
-    """In memory where packets are counted: a server that waits for a disk answers a round trip late."""
+    """In memory for tests that count packets: a server that waits for a disk responds a round trip late."""
     from bench.harness.paths import MEMORY, temporary_folder
 
     if not request.node.get_closest_marker("netns") or shutil.disk_usage(MEMORY).free < ROOM:

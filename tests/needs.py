@@ -1,4 +1,4 @@
-"""Requirements of tests on the machine. A test whose requirement is not met is skipped, or fails if it must be met."""
+"""Requirements of tests on the machine. A test whose requirement is missing is skipped, or fails if it is mandatory."""
 
 import os
 from pathlib import Path
@@ -12,16 +12,17 @@ from bench.harness.paths import HITHER_WAN
 
 
 def missing(what: str) -> NoReturn:
-    """End a test that needs what is not installed: skipped, or failed in CI."""
+    """Ends a test that needs a missing program: skipped, or failed in CI."""
     if os.environ.get("CI"):
         pytest.fail(f"CI must have {what} (tools/setup-peers)")
     pytest.skip(f"{what} is not installed (tools/setup-peers installs it, as root)")
 
 
 def sample(path: Path) -> Path:
-    """Return a sample file that is not part of the repository, or their folder.
+    """Returns a sample file that is not part of the repository, or the folder of samples.
 
-    A test ends without it: skipped, or failed if HITHER_REQUIRE_SAMPLES is 1, as in CI where the folder has to be.
+    Ends the test if it is missing: skipped, or failed if HITHER_REQUIRE_SAMPLES is 1, as in CI, which must have the
+    folder.
     """
     if not path.exists():
         if os.environ.get("HITHER_REQUIRE_SAMPLES") == "1":
@@ -31,15 +32,14 @@ def sample(path: Path) -> Path:
 
 
 def require(name: str) -> str:
-    """Return the path of a program."""
+    """Returns the path of a program."""
     return servers.program(name) or missing(name)
 
 
 def require_network_namespaces() -> None:
-    """End a test that needs namespaces where they cannot be made.
+    """Ends a test that needs namespaces if they cannot be created.
 
-    Round trips are counted where they take time: on loopback an answer arrives before the next
-    request is written.
+    Round trips are counted on links with latency: on loopback a response arrives before the next request is written.
     """
     if not (is_root() and HITHER_WAN.exists()):
         if os.environ.get("HITHER_REQUIRE_NETNS") == "1":

@@ -1,9 +1,10 @@
-"""The examples of README.md and of the guides run as they stand, over real servers on this machine.
+"""The examples of README.md and of the guides run unchanged, with real servers on this machine.
 
-The fenced blocks of a document run in their order, in one folder: `sh` by bash, `python` in one interpreter's names. A
-block of `toml` begins with the name of a configuration file, `# serve.toml`: it is added to that file, and a server (a
-federation for `# federation.toml`, or the command, for `# ~/.config/hither/config.toml`) has to accept the file. `text` that follows a block of `sh` is what
-that prints; `...` stands for anything. A block that cannot run has its reason before it: `<!-- not run: needs systemd -->`.
+The fenced blocks of a document run in order, in one folder: `sh` in bash, `python` in the namespace of one interpreter.
+A block of `toml` begins with the name of a configuration file, `# serve.toml`: it is appended to that file, and a
+server (a federation for `# federation.toml`, or the command for `# ~/.config/hither/config.toml`) has to accept the
+file. `text` after a block of `sh` is its expected output; `...` matches any text. A block that cannot run has its
+reason before it: `<!-- not run: needs systemd -->`.
 """
 
 import ast
@@ -61,13 +62,13 @@ def blocks(document: Path) -> list[Block]:
 
 
 class Scratch:
-    """The folder in which a document's blocks run, and the servers that they name."""
+    """The folder in which a document's blocks run, and the servers that the blocks name."""
 
     def __init__(self, folder: Path, stack: ExitStack):
         self.folder, self.stack = folder, stack
         self.names = types.ModuleType("__main__").__dict__
         self.served = None
-        # Servers of other users write below.
+        # Servers that run as other users write to it.
         data = folder / "target/data"
         for path in (data, folder / "home", folder / "etc", folder / "bin"):
             path.mkdir(parents=True)
@@ -86,7 +87,7 @@ class Scratch:
         tls.key.rename(folder / "etc/host.key")
         (folder / "etc/certificates").mkdir()
         tls.authority.rename(folder / "etc/certificates/authority.pem")
-        # Ports that others may hold, addresses that others may reach, and folders of a system's administrator.
+        # Replaced: ports and addresses that other programs may use, and folders that belong to the administrator.
         self.instead = {f"127.0.0.1:{port}": f"127.0.0.1:{servers.free_port()}" for port in (8080, 8443, 9464)}
         self.instead["localhost:8080"] = self.instead["127.0.0.1:8080"].replace("127.0.0.1", "localhost")
         self.instead |= {"/etc/hither/": f"{folder}/etc/", "/var/log/hither/": f"{folder}/", '"/data"': f'"{data}"'}
@@ -114,7 +115,7 @@ class Scratch:
             self.run_toml(code)
 
     def run_shell(self, code: str, expected: str | None) -> None:
-        """Runs the lines by bash; a server that one of them starts stays until the next one."""
+        """Runs the lines in bash; a server that a line starts runs until the next one is started."""
         part, printed = [], ""
         for line in [*code.splitlines(), "hither serve"]:
             words = shlex.split(line, comments=True) if "hither serve " in f"{line} " else []
@@ -177,7 +178,7 @@ def scratch(monkeypatch):
             monkeypatch.setenv(f"XDG_{name}_{'DIR' if name == 'RUNTIME' else 'HOME'}", f"{folder}/home/.{name.lower()}")
         monkeypatch.setenv("HOME", f"{folder}/home")
         monkeypatch.setenv("PATH", os.pathsep.join([f"{folder}/bin", str(Path(sys.executable).parent), os.environ["PATH"]]))
-        # Those of other documents have other settings.
+        # The default client of another document has other settings.
         _client._default.clear()
         HitherFileSystem.clear_instance_cache()
         scratch = Scratch(folder, stack)
@@ -208,7 +209,7 @@ def test_what_examples_import_is_installed_by_their_document(document):
     nodes = [node for tree in python for node in ast.walk(tree)]
     imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     imported |= {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
-    # Arrays are awkward's where nothing else is asked for.
+    # Arrays are awkward's unless another library is requested.
     if any(isinstance(node, ast.Attribute) and node.attr == "arrays" for node in nodes):
         imported.add("awkward")
     missing = {name.partition(".")[0] for name in imported} - set(sys.stdlib_module_names) - installed

@@ -1,11 +1,11 @@
-"""Certificates that a server should not have: for others, or from another time. Made with openssl."""
+"""Certificates that clients must reject: for other names, or expired. Made with openssl."""
 
 import subprocess
 from pathlib import Path
 
 from bench.harness import servers
 
-# `openssl ca` is the only one of its commands that takes two dates, and it wants its books kept.
+# `openssl ca` is the only openssl command that accepts two dates, and it needs a database.
 BOOKS = """\
 [ca]
 default_ca = books
@@ -21,7 +21,7 @@ commonName = supplied
 
 
 def certificate(folder: Path, names: str, dates: tuple[str, str] = ("20200101000000Z", "20991231000000Z")) -> servers.Tls:
-    """A certificate for `names` (`DNS:a,IP:b`), valid between two dates, from an authority of its own."""
+    """A certificate for `names` (`DNS:a,IP:b`), valid between two dates, from a separate authority."""
     folder.mkdir()
     tls = servers.certificate(folder)
     (folder / "index.txt").touch()

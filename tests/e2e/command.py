@@ -7,13 +7,13 @@ from bench.harness.contenders import timed
 from bench.harness.links import Loopback
 from bench.harness.paths import HITHER
 
-# Generous: a test that hangs must end, a slow machine must not fail.
+# Long enough for a slow machine, and finite, so that a hanging test ends.
 TIMEOUT = 120
 
 
 @dataclass
 class Finished:
-    """How a run of the command ended."""
+    """The result of a run of the command."""
 
     code: int
     out: str

@@ -31,7 +31,7 @@ def talk() -> Data:
 
 @pytest.fixture(scope="session")
 def small() -> Data:
-    """The same shape with 3,000 events, some 3 MB, for what needs no size."""
+    """A file of the same structure with 3,000 events, some 3 MB, for tests that do not need a large file."""
     path = talkfile.DEFAULT_OUTPUT.with_name("small.root")
     return Data(path, talkfile.ensure(path, events=3000))
 
@@ -48,7 +48,7 @@ def site(tmp_path):
 
 @pytest.fixture(scope="module")
 def netns():
-    """Skips where there can be no link."""
+    """Skips tests on machines that do not support links."""
     require_network_namespaces()
 
 
@@ -64,7 +64,7 @@ def far(tmp_path_factory, talk, netns):
 
 @pytest.fixture(scope="session")
 def root_package() -> Path:
-    """The folder of the package ROOT."""
+    """The folder of the Python package ROOT."""
     found = find_spec("ROOT")
     if found is None:
         missing("ROOT")
@@ -92,7 +92,7 @@ def served_small(tmp_path, small):
 
 @pytest.fixture
 def xrootd(tmp_path, small):
-    """The URL of a folder of xrootd with the small file."""
+    """The URL of an xrootd folder with the small file."""
     require("xrootd")
     folder = tmp_path / "xrootd"
     folder.mkdir()

@@ -1,4 +1,4 @@
-"""A server that breaks off: a relay that closes a connection after a number of bytes of the response, or stalls."""
+"""A relay that closes a connection after a number of bytes of the response, or stalls."""
 
 import contextlib
 import selectors
@@ -8,12 +8,12 @@ import threading
 
 
 class Relay:
-    """Listens on loopback and passes bytes to and from `upstream`.
+    """Listens on loopback and forwards bytes to and from `upstream`.
 
-    `after` says how many bytes of the answer the n-th connection (from 0) may carry before it is cut, and `takes` how
-    many of its requests; None is all. With `stall` nothing is answered at all, and `asked` is set when the first request
-    has come. After `dies_after` bytes of all answers together every connection is cut, and no other is accepted: the
-    server is gone. `passed` and `taken` count the bytes of all answers, and of all requests.
+    `after` returns the number of response bytes that the n-th connection (from 0) may carry before it is cut, and
+    `takes` the number of request bytes; None is unlimited. With `stall` no response is sent, and `asked` is set when
+    the first request has arrived. After `dies_after` bytes of all responses together every connection is cut, and no
+    other is accepted: the server is gone. `passed` and `taken` count the bytes of all responses, and of all requests.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Relay:
             one.close()
 
     def die(self) -> None:
-        """Nothing is accepted or passed any more. Sockets are closed later: other threads wait on them."""
+        """Stops accepting and forwarding. Sockets are closed later, because other threads wait on them."""
         for one in [self.listener, *self.sockets]:
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
@@ -83,8 +83,8 @@ class Relay:
             self.cut(client)
 
     def relay(self, client: socket.socket, server: socket.socket, allowed: dict[socket.socket, int | None]) -> None:
-        """Passes bytes both ways until one side ends, or has sent what it is `allowed` to."""
-        # One thread for both ways: a socket on which another thread waits is not closed by closing it.
+        """Forwards bytes in both directions until one side ends, or has sent what it is `allowed` to."""
+        # One thread for both directions: closing a socket does not wake another thread that waits on it.
         with selectors.DefaultSelector() as selector:
             for end in (client, server):
                 selector.register(end, selectors.EVENT_READ)
@@ -111,7 +111,7 @@ class Relay:
                             return
 
     def cut(self, client: socket.socket) -> None:
-        """Ends a connection: in order, or with a reset."""
+        """Ends a connection: orderly, or with a reset."""
         with contextlib.suppress(OSError):
             if self.reset:
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -1,4 +1,4 @@
-"""A folder on exFAT, which ignores the case of letters, as vfat and NTFS do: the driver in user space works in any kernel."""
+"""A folder on exFAT, which ignores case like vfat and NTFS: its user-space driver works with any kernel."""
 
 import subprocess
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ def run(*command: object) -> str:
 
 @contextmanager
 def mounted_exfat(folder: Path, image: Path) -> Iterator[Path]:
-    """Mounts a file system in the file `image` on `folder`; skips where that is not possible."""
+    """Mounts a file system in the file `image` on `folder`; skips the test if that is not possible."""
     if not is_root():
         pytest.skip("a file system of one's own needs root")
     make, mount = require("mkfs.exfat"), require("mount.exfat-fuse")

@@ -1,11 +1,12 @@
-"""HTTP servers of tests, in this process: a handler that does not log, and a server that lasts as long as its block."""
+"""HTTP servers of tests, in this process: a handler that does not log, and a server that runs until the end of its
+block."""
 
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 POLL_SECONDS = 0.02
-"""Time after which a server notices that its block has ended."""
+"""Maximum time until a server notices the end of its block."""
 
 
 class QuietHandler(BaseHTTPRequestHandler):
@@ -18,7 +19,7 @@ class QuietHandler(BaseHTTPRequestHandler):
 
 
 class LoopbackServer:
-    """Answers with `handler` while the block lasts, or until it dies."""
+    """Responds with `handler` until the end of the block, or until it dies."""
 
     def __init__(self, handler: type[BaseHTTPRequestHandler]):
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), handler)

@@ -1,6 +1,6 @@
 """Processes of ROOT that use the plug-in, `hither root-setup`, and a ROOT made of scripts.
 
-ROOT runs in processes of its own: `.rootrc` is read when it starts, and not every fault of a library leaves Python alive.
+ROOT runs in separate processes: it reads `.rootrc` at its start, and a crash of a library may end the Python process.
 """
 
 import json
@@ -39,7 +39,7 @@ class RootProgram:
 
 
 class RootPlugin:
-    """A home folder in which the plug-in is registered, and no store: every process is the first one."""
+    """A home folder with a registered plug-in and without a store, so that every process behaves like the first one."""
 
     def __init__(self, home: Path, told: dict):
         self.told = told
@@ -48,7 +48,7 @@ class RootPlugin:
         (home / ".config/hither/config.toml").write_text('store = ""\n')
 
     def run(self, code: str, environment: dict[str, str] | None = None, **arguments) -> RootProgram:
-        """Runs Python with ROOT; `arguments` are in the dictionary of that name, `answer(...)` prints."""
+        """Runs Python with ROOT; the dictionary `arguments` has the arguments, `answer(...)` prints."""
         return self.command(sys.executable, "-c", PRELUDE + code, json.dumps(arguments), environment=environment)
 
     def command(self, *command: str, environment: dict[str, str] | None = None) -> RootProgram:
@@ -72,7 +72,7 @@ def setup(home: Path, *arguments: str | Path, **environment: str) -> subprocess.
 
 @dataclass
 class FakeRoot:
-    """Scripts that stand for a ROOT and a compiler, for tests of what is written where."""
+    """Scripts that replace ROOT and a compiler, for tests of the written files."""
 
     script: Path
     library: Path
@@ -93,7 +93,7 @@ def fake_root(folder: Path, headers: bool = True) -> FakeRoot:
     library = folder / "libhither.a"
     library.write_text("")
     scripts = {
-        # As the package for Python: folders that do not exist.
+        # As in the Python package: folders that do not exist.
         "root-config": 'case $1 in --version) echo 6.99.00 ;; --cflags) echo "-std=c++17 -I/nowhere" ;; *) echo /nowhere ;; esac',
         "rootcling": "exec touch HitherDictionary.cxx",
         "compiler": 'while [ "$1" != -o ]; do shift; done; exec touch "$2"',

@@ -1,4 +1,4 @@
-"""A running `hither serve`, and the programs that people use with it."""
+"""A running `hither serve`, and common programs that use it."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from bench.harness.servers import with_config
 
 PATIENCE = 60
 CONTENT = bytes(range(256)) * 4096
-"""The content of files, where a test names no other: 1 MiB."""
+"""The default content of files: 1 MiB."""
 
 
 @dataclass
@@ -27,7 +27,7 @@ class Served:
     log: Path
     process: subprocess.Popen
     told: dict
-    """The object that the server printed."""
+    """The JSON object that the server printed."""
 
     def url(self, name: str) -> str:
         return f"{self.base}{name}"
@@ -39,7 +39,7 @@ class Served:
         return self.url(name)
 
     def logged(self) -> list[dict]:
-        """Returns what was logged; complete when the server has stopped."""
+        """Returns the log, which is complete when the server has stopped."""
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
     def stop(self) -> int:
@@ -63,7 +63,7 @@ def serving(folder: Path, *flags: str):
 
 
 def run(*command, code: int = 0, **options) -> str:
-    """Runs a program that has to end so; skips where it is not installed."""
+    """Runs a program that must end with this exit code; skips the test if it is not installed."""
     require(str(command[0]))
     done = subprocess.run(
         [str(word) for word in command], capture_output=True, text=True, timeout=PATIENCE, check=False, **options
@@ -73,4 +73,4 @@ def run(*command, code: int = 0, **options) -> str:
 
 
 DEBIANS_PYTHON = {"env": {**os.environ, "GFAL_PYTHONBIN": "/usr/bin/python3"}}
-"""For gfal's commands: Debian's modules belong to Debian's Python."""
+"""For gfal's commands: Debian's modules work only with Debian's Python."""

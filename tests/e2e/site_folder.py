@@ -1,4 +1,4 @@
-"""A server over a folder, and the talk's files in it."""
+"""A server over a folder with the talk's files."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +9,7 @@ from bench.harness.links import Loopback
 
 @dataclass(frozen=True)
 class Data:
-    """A generated file, and what ROOT says about it."""
+    """A generated file, and ROOT's results for it."""
 
     path: Path
     facts: dict
@@ -29,7 +29,7 @@ class Site:
         return f"http://{host}:{port}/{name}"
 
     def link_in(self, data: Data) -> str:
-        """Puts a generated file into the folder; returns its URL."""
+        """Links a generated file into the folder; returns its URL."""
         target = self.folder / data.path.name
         if not target.exists():
             target.symlink_to(data.path)
@@ -40,7 +40,8 @@ class Site:
         return self.url(name)
 
     def requests(self, uri: str) -> list[access_log.Logged]:
-        """Returns what was logged for a path. nginx logs when an answer is complete, which is before the client can end."""
+        """Returns the log lines of a path. nginx logs a request when its response is complete, before the client can
+        end."""
         return access_log.read(self.log, uri)
 
 

@@ -1,5 +1,5 @@
-"""An issuer of tokens, as an IAM is one: keys of both kinds, which it publishes on loopback until it dies, and what is
-signed with them."""
+"""An issuer of tokens, like an IAM: keys of both kinds, which it publishes on loopback until it dies, and the tokens
+that they sign."""
 
 import base64
 import json
@@ -27,7 +27,7 @@ def part(content: dict) -> str:
 
 
 def numbers_of(signature: bytes) -> bytes:
-    """The two numbers of a signature of ECDSA, which OpenSSL writes in DER, as tokens have them."""
+    """The two numbers of an ECDSA signature, which OpenSSL writes in DER, in the format of tokens."""
     at, numbers = 2, b""
     for _ in range(2):
         length = signature[at + 1]
@@ -38,7 +38,7 @@ def numbers_of(signature: bytes) -> bytes:
 
 
 class Key:
-    """A key with its name, of RSA or of the curve P-256."""
+    """A named key, for RSA or for the curve P-256."""
 
     def __init__(self, folder: Path, name: str, algorithm: str = "ES256"):
         self.name, self.algorithm, self.path = name, algorithm, folder / f"{name}.pem"
@@ -63,14 +63,14 @@ class Key:
 
 
 class Issuer(LoopbackServer):
-    """Publishes keys below `folder`, with a certificate if there is one of `tls`, until it is left, or dies before."""
+    """Publishes keys below `folder`, over TLS if `tls` is given, until the end of the block or until it dies."""
 
     def __init__(self, *keys: Key, audience: str = "https://se.example", folder: str = "/iam", tls: servers.Tls | None = None):
         self.keys, self.audience, self.asked = list(keys), audience, []
         outer = self
 
         class Handler(QuietHandler):
-            # No connection outlives the issuer.
+            # Connections do not outlive the issuer.
             protocol_version = "HTTP/1.0"
 
             def do_GET(self):
@@ -101,5 +101,5 @@ class Issuer(LoopbackServer):
         return usual | {"iat": now - 10, "nbf": now - 10, "exp": now + 600, "scope": scope} | others
 
     def token(self, scope: str = "storage.read:/", key: Key | None = None, **others) -> str:
-        """One that opens what `scope` says for ten minutes, but for what `others` say."""
+        """A token with this scope for ten minutes; `others` replace its claims."""
         return (key or self.keys[0]).token(**self.claims(scope, **others))

@@ -1,4 +1,5 @@
-"""A server that reads the claims of tokens, as storage servers do: expiry, audience, scope. Signatures are not checked."""
+"""A server that checks the claims of tokens, as storage servers do: expiry, audience, scope. It does not check
+signatures."""
 
 import base64
 import json
@@ -12,7 +13,7 @@ from loopback_server import LoopbackServer, QuietHandler
 
 
 def token(**claims) -> str:
-    """A token without a signature worth the name."""
+    """A token without a valid signature."""
 
     def part(content: dict) -> str:
         return base64.urlsafe_b64encode(json.dumps(content).encode()).rstrip(b"=").decode()
@@ -35,7 +36,7 @@ def claims_of(header: str | None) -> dict | None:
 
 
 class TokenServer(LoopbackServer):
-    """Serves one file; `accepts` may refuse tokens that are valid otherwise, and gets the number of the request."""
+    """Serves one file; `accepts` may refuse tokens that are otherwise valid, and gets the number of the request."""
 
     def __init__(self, file: Path):
         self.content = file.read_bytes()
@@ -78,7 +79,7 @@ class TokenServer(LoopbackServer):
             request.send_header("ETag", '"one"')
             request.end_headers()
             return
-        # One range at a time, as many servers do.
+        # One range at a time, like many servers.
         spec = request.headers.get("Range", "bytes=0-").removeprefix("bytes=").split(",")[0].strip()
         first, last = spec.split("-")
         size = len(self.content)

@@ -1,12 +1,13 @@
-"""Compares what the reader makes of ROOT files with what uproot makes of them, value by value.
+"""Compares the values that the reader and uproot read from ROOT files, value by value.
 
     python tests/formats/oracle.py [--verbose] [FILE ...]
 
-Needs uproot, awkward and numpy, and `hither-bench` (`make build`). Without files it takes all of ../shared/testdata/root, next to the repository.
+Needs uproot, awkward and numpy, and `hither-bench` (`make build`). Without files it reads all of
+../shared/testdata/root, next to the repository.
 
-A branch is compared if uproot makes values of it; it is native if the reader has each of its numbers and strings, in
-columns of the same lists and values (by digest; truncated numbers to the precision of their range). Everything else
-the reader must call unsupported, naming branch and type.
+A branch is compared if uproot can read its values; it is native if the reader has each of its numbers and strings, in
+columns of the same lists and values (by digest; truncated numbers to the precision of their range). The reader must
+report all other branches as unsupported, with branch and type.
 """
 
 import argparse
@@ -33,7 +34,7 @@ from bench.harness.paths import HITHER_BENCH
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 DATA = REPOSITORY.parent / "shared" / "testdata" / "root"
 TREES = ("TTree", "TNtuple", "TNtupleD")
-# Relative to the largest value: 32 bits of a range are less than single precision resolves.
+# Relative to the largest value: 32 bits of a range are coarser than single precision.
 TRUNCATED = 3e-7
 MAX_MEMORY = 3 << 30
 
@@ -41,13 +42,14 @@ MAX_MEMORY = 3 << 30
 def digest(array):
     array = np.ascontiguousarray(array)
     if array.dtype == bool:
-        # uproot passes on what the file has for true
+        # uproot passes on the bytes of the file for true
         array = (array.view(np.uint8) != 0).view(np.uint8)
     return xxhash.xxh64(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()).hexdigest()
 
 
 def columns(layout, suffix="", lists=()):
-    """(suffix of the column's name, what the reader should say, the values) for each number and string in an array."""
+    """(suffix of the column's name, the expected text of the reader, the values) for each number and string in an
+    array."""
     if layout.is_indexed or layout.is_option:
         layout = layout.project()
     kind = layout.parameter("__array__")
@@ -89,7 +91,7 @@ def newest_trees(file):
 
 
 def parents(column):
-    """Returns what a column is a member of, from the inside out."""
+    """Returns the columns that a column is a member of, innermost first."""
     while "." in column:
         column = column.rpartition(".")[0]
         yield column
@@ -102,7 +104,7 @@ class File:
     def __init__(self, path):
         self.path = path
         self.name = pathlib.Path(path).name
-        # branches that uproot reads, native ones, and per (type, reason) those that are not
+        # branches that uproot reads, native ones, and the others by (type, reason)
         self.read, self.native = 0, 0
         self.unsupported = collections.Counter()
         self.wrong = []
@@ -200,10 +202,10 @@ class File:
         if entries == 0 or all(column.get(field) == theirs[field] for field in theirs):
             return True
         if theirs["lists"][:1] == [digest(np.arange(entries + 1))] and column["lists"] == theirs["lists"][1:]:
-            # a fixed array of objects: uproot puts a list around it
+            # a fixed array of objects: uproot adds a list around it
             theirs = {**theirs, "lists": column["lists"]}
         if values is not None and column["digest"] == digest(values.byteswap()) and theirs["lists"] == column["lists"]:
-            # an object that is a branch of its own: uproot leaves its members in the order of bytes of the file
+            # an object that is a separate branch: uproot leaves its members in the byte order of the file
             return True
         apart = [field for field in theirs if column.get(field) != theirs[field]]
         if not apart:
@@ -212,7 +214,7 @@ class File:
             return True
         if apart != ["digest"] or values is None or values.dtype.kind != "f":
             return False
-        # truncated numbers: uproot computes them with other roundings than ROOT
+        # truncated numbers: uproot rounds differently from ROOT
         ours = bytes.fromhex(self.with_values["trees"][path]["columns"][index][1]["hex"])
         ours = np.frombuffer(ours, values.dtype.newbyteorder("<"))
         return len(ours) == len(values) and np.allclose(
@@ -221,14 +223,15 @@ class File:
 
 
 def limit_memory():
-    # uproot takes as much memory as damaged offsets say
+    # damaged offsets determine how much memory uproot allocates
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
 
 
 def in_processes(function, files):
     """The results of a function for all files, the largest first, from two processes of bounded memory."""
     files = sorted(files, key=lambda path: -os.path.getsize(path))
-    # A forked child would wait for threads of fsspec that only its parent has, and have its parent's addresses.
+    # A forked child would wait for threads of fsspec that only its parent has, and would inherit its parent's address
+    # space.
     spawn = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(max_workers=2, mp_context=spawn, initializer=limit_memory) as pool:
         yield from pool.map(function, files)
@@ -244,13 +247,13 @@ def compare_all(files):
 
 
 def share(results):
-    """Which part of the branches that uproot reads is native, averaged over files."""
+    """The native share of the branches that uproot reads, averaged over files."""
     shares = [result.native / result.read for result in results if result.read]
     return sum(shares) / max(len(shares), 1)
 
 
 def table(results):
-    """Returns the unsupported types as Markdown: per type why, and how many branches of how many files."""
+    """Returns the unsupported types as Markdown: for each type the reason, and the numbers of branches and files."""
     branches, files = collections.Counter(), collections.Counter()
     for result in results:
         for kind, count in result.unsupported.items():

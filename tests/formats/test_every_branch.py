@@ -1,6 +1,6 @@
-"""Every branch of every sample file: the values of uproot, or `unsupported`; and the table of what is unsupported.
+"""Every branch of every sample file: the values of uproot, or `unsupported`; and the table of unsupported types.
 
-The table is in docs/formats.md; HITHER_WRITE_TABLE=1 writes it anew.
+The table is in docs/formats.md; HITHER_WRITE_TABLE=1 rewrites it.
 """
 
 import os

@@ -1,8 +1,8 @@
-"""Every package of dist/, installed into an empty environment, answers a first query there.
+"""Every package of dist/, installed into an empty environment, runs a first query there.
 
-`make packages-test` runs this after `make packages`. Wheel and source package go into fresh virtual
-environments, the .deb and the .rpm into fresh minimal Debian systems, which need root, apt and mmdebstrap. The programs
-that use the C library are compiled outside of it, by gcc and cmake, and run there.
+`make packages-test` runs this after `make packages`. Wheel and source package are installed into new virtual
+environments, the .deb and the .rpm into new minimal Debian systems, which need root, apt and mmdebstrap. The programs
+that use the C library are compiled outside of these systems, with gcc and cmake, and run in them.
 """
 
 import json
@@ -22,7 +22,7 @@ import uproot
 ROOT = Path(__file__).resolve().parents[2]
 DIST = ROOT / "dist"
 MAX_BINARY_BYTES = 25_000_000
-# What a function that keeps a frame pointer begins with on x86-64: push %rbp; mov %rsp,%rbp.
+# The first instructions of a function that keeps a frame pointer on x86-64: push %rbp; mov %rsp,%rbp.
 FRAME = bytes.fromhex("554889e5")
 
 pytestmark = pytest.mark.packages
@@ -35,7 +35,7 @@ def run(*command, **options):
 
 
 def package(pattern):
-    """Return the one file of dist/ that has this name."""
+    """Return the one file of dist/ with this name."""
     found = list(DIST.glob(pattern))
     assert len(found) == 1, f"expected one {pattern} in dist/, found {found}: run `make packages`"
     return found[0]
@@ -51,7 +51,7 @@ def small_file(tmp_path_factory):
 
 @contextmanager
 def served(command, folder):
-    """Serve a folder with an installed `hither`; yield the URL."""
+    """Serve a folder with an installed `hither`; yield its URL."""
     words = [*command, "serve", "--listen", "127.0.0.1:0", "--json", folder]
     process = subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, text=True)
     try:
@@ -105,7 +105,7 @@ def test_the_source_package(tmp_path, small_file):
 
 @pytest.fixture(scope="session")
 def minimal_system(tmp_path_factory):
-    """A tar archive of a Debian with only the essential packages and those that check the unit."""
+    """A tar archive of a Debian system with only the essential packages and those that check the unit."""
     if os.geteuid() != 0 or not shutil.which("apt-get"):
         pytest.skip("installing a .deb or an .rpm into a new root directory needs root and Debian's apt")
     run("apt-get", "update")
@@ -118,7 +118,7 @@ def minimal_system(tmp_path_factory):
 
 @pytest.fixture
 def system(tmp_path, minimal_system):
-    """The root directory of a new system; the server looks for its own program in /proc."""
+    """The root directory of a new system; the server finds its own program through /proc."""
     system = tmp_path / "system"
     system.mkdir()
     run("tar", "-xf", minimal_system, "-C", system)
@@ -138,7 +138,7 @@ def install_deb(system, file):
 
 
 def install_rpm(system, file):
-    # The system's libraries are Debian's, of which rpm's database knows nothing.
+    # The system's libraries come from Debian packages, which are missing in rpm's database.
     run("rpm", "--root", system, "--force-debian", "--nodeps", "-i", file)
 
 
@@ -162,11 +162,11 @@ def test_the_system_packages(system, small_file, names, install, remove, zsh):
     for name in names:
         install(system, package(name))
 
-    # The server reads the configuration that the package brings, as the user that it makes.
+    # The server reads the configuration of the package, as the user that the package creates.
     assert run("chroot", system, "getent", "passwd", "hither").endswith(":/var/lib/hither:/usr/sbin/nologin\n")
     shutil.copytree(small_file.parent, system / "srv/data")
     check_first_query(["chroot", system, "hither"], "/srv/data")
-    # The unit names its man page, which systemd-analyze looks up with `man`.
+    # The unit names its man page, which systemd-analyze checks with `man`.
     run("chroot", system, "systemd-analyze", "verify", "hither-serve.service")
 
     for page in ("hither", "hither-draw", "hither-serve", "hither-trace-show"):
@@ -209,12 +209,12 @@ def test_the_c_library(tmp_path, system):
     names = re.findall(r" T (.*)", run("nm", "--dynamic", "--defined-only", libraries / "libhither.so.1"))
     assert names and all(name.startswith("hither_") for name in names), names
 
-    # With the shared library, by pkg-config.
+    # With the shared library, found by pkg-config.
     found = {"PKG_CONFIG_SYSROOT_DIR": str(system), "PKG_CONFIG_PATH": str(libraries / "pkgconfig")}
     found |= {f"PKG_CONFIG_ALLOW_SYSTEM_{kind}": "1" for kind in ("CFLAGS", "LIBS")}
     flags = run("pkg-config", "--cflags", "--libs", "hither", env=os.environ | found).split()
     run("gcc", "-D_GNU_SOURCE", ROOT / "crates/capi/examples/read.c", "-o", system / "srv/read-c", *flags)
-    # With the static one, by CMake.
+    # With the static library, found by CMake.
     project = tmp_path / "project"
     project.mkdir()
     (project / "CMakeLists.txt").write_text(CMAKE.replace("EXAMPLE", str(ROOT / "crates/capi/examples/read.cpp")))

@@ -21,5 +21,5 @@ def client():
 
 @pytest.fixture(scope="session")
 def content() -> bytes:
-    """A megabyte in which every four bytes tell their position."""
+    """A megabyte in which every four bytes encode their position."""
     return b"".join(at.to_bytes(4, "little") for at in range(1 << 18))

@@ -73,7 +73,7 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 class Site:
-    """A server; while `held` is cleared, answers wait. A request sets `asked`."""
+    """A server; while `held` is cleared, responses wait. A request sets `asked`."""
 
     def __init__(self):
         self.files = {}

@@ -10,7 +10,7 @@ SOURCES = REPOSITORY / "target" / "peers" / "sources"
 
 
 def source_of(project: str) -> Path:
-    """Return the folder of a project's source package, which tools/setup-peers fetches."""
+    """Returns the folder of a project's source package, which tools/setup-peers fetches."""
     found = sorted(SOURCES.glob(f"{project}-*/.complete"))
     if found:
         return found[-1].parent
@@ -18,5 +18,5 @@ def source_of(project: str) -> Path:
 
 
 def coffea_samples() -> Path:
-    """Return coffea's sample files: NanoAOD, PHYSLITE, EDM4hep, Delphes and others."""
+    """Returns coffea's sample files: NanoAOD, PHYSLITE, EDM4hep, Delphes and others."""
     return source_of("coffea") / "tests" / "samples"

@@ -1,4 +1,5 @@
-"""Real servers for the tests of the package, as the benchmarks and end-to-end tests start them."""
+"""Real servers for the tests of the package, started like those of the benchmarks and end-to-end
+tests."""
 
 import contextlib
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ __all__ = [
 
 @contextlib.contextmanager
 def serving(kind: str, folder: Path, log: Path | None = None) -> Iterator[str]:
-    """Yield the URL of a server over ``folder``; skip the test where it is not installed."""
+    """Yields the URL of a server over ``folder``; skips the test if it is not installed."""
     require("apache2" if kind == "apache" else kind)
     start = {
         "apache": lambda: servers.apache(Loopback(), folder, log, webdav=True),

@@ -31,7 +31,7 @@ PATIENCE = 60
 
 
 class Rig:
-    """A server with one file, and one that never answers."""
+    """A server with one file, and one that never responds."""
 
     def __init__(self):
         self.site = Site()
@@ -60,7 +60,7 @@ def some_place():
 
 @contextlib.contextmanager
 def readers(read: Callable[[], None], count: int):
-    """Threads that read until the end of the block."""
+    """Runs threads that read until the end of the block."""
     stop, failures = threading.Event(), []
 
     def keep_on():
@@ -84,7 +84,7 @@ def readers(read: Callable[[], None], count: int):
 
 
 def fork(rig: Rig):
-    """A child that is forked while threads read uses what the parent has open."""
+    """A child that is forked while threads read uses the open files of its parent."""
     with client() as own:
         file = own.open(rig.url)
         with readers(lambda: check(file, some_place(), 3000), 3):
@@ -93,7 +93,8 @@ def fork(rig: Rig):
             if child == 0:
                 code = 1
                 try:
-                    # Ends it if it hangs; faulthandler's watchdog is a thread, and stayed behind.
+                    # Ends the child if it hangs; faulthandler's watchdog is a thread, which is not
+                    # forked.
                     signal.signal(signal.SIGALRM, signal.SIG_DFL)
                     signal.alarm(PATIENCE)
                     check(file, some_place())
@@ -111,7 +112,7 @@ def _spawned(file, url):
 
 
 def spawn(rig: Rig):
-    """A process that is spawned gets a file, and opens it again."""
+    """A spawned process receives a file, and opens it again."""
     with client() as own:
         file = own.open(rig.url)
         check(file, 0)
@@ -123,7 +124,7 @@ def spawn(rig: Rig):
 
 
 def threads(rig: Rig):
-    """Threads open, read and close; the client is closed under them."""
+    """Threads open, read and close; meanwhile the client is closed."""
     own = client()
     shared = own.open(rig.url)
 
@@ -143,7 +144,7 @@ def threads(rig: Rig):
 
 
 def event_loop(rig: Rig):
-    """Tasks read, some are cancelled, and the loop ends with reads under way."""
+    """Tasks read, some are cancelled, and the loop ends with reads in progress."""
     with client() as own:
 
         async def use():
@@ -187,7 +188,7 @@ print("end")
 
 
 def end(rig: Rig):
-    """A process ends with files open and reads under way, in silence."""
+    """A process ends without output, with open files and reads in progress."""
     how = random.choice(["plain", "thread", "loop", "hint", "raise"])
     words = [sys.executable, "-W", "error", "-c", _ENDS, rig.url, rig.stuck_url, how]
     ended = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False)
@@ -197,7 +198,7 @@ def end(rig: Rig):
 
 
 def interrupt(rig: Rig):
-    """Ctrl-C ends a wait and leaves the file usable."""
+    """Ctrl-C ends a wait, and the file can still be used."""
     with client() as own:
         stuck, file = own.open(rig.stuck_url), own.open(rig.url)
         rig.stuck.asked.clear()
@@ -223,7 +224,7 @@ def interrupt(rig: Rig):
 
 KINDS = {"fork": fork, "spawn": spawn, "threads": threads, "loop": event_loop, "end": end, "interrupt": interrupt}
 SHARES = {"fork": 250, "spawn": 50, "threads": 250, "loop": 250, "end": 100, "interrupt": 100}
-"""Rounds of each kind in a thousand; a new process costs a hundred times what a fork costs."""
+"""Rounds of each kind per thousand; a new process costs a hundred times as much as a fork."""
 
 
 def run(kind: str, rounds: int) -> None:

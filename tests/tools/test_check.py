@@ -1,4 +1,4 @@
-"""tools/check finds what it is meant to find, and nothing else."""
+"""tools/check reports what its rules forbid, and nothing else."""
 
 import importlib.machinery
 import importlib.util
@@ -311,7 +311,7 @@ def numbers(root):
 
 
 def over(root, **allowed):
-    """The names of the numbers of crate `a` that are above their limits."""
+    """The names of the numbers of crate `a` that exceed their limits."""
     found = list(limits.check_limits(numbers(root), {"default": DEFAULT, "a": allowed}))
     return [name for name, it in numbers(root)["a"].items() for finding in found if finding.message.endswith(it.what)]
 

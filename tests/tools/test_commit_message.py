@@ -1,4 +1,4 @@
-"""tools/commit-message refuses messages that do not say what changes, or why."""
+"""tools/commit-message rejects messages that do not state the change or the reason."""
 
 import subprocess
 import sys

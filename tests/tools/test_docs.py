@@ -1,4 +1,4 @@
-"""The documentation site builds without a warning, and every link within it leads somewhere."""
+"""The documentation site builds without a warning, and all of its internal links have targets."""
 
 import importlib.util
 import subprocess

@@ -1,4 +1,4 @@
-"""Pages of results: what the harness writes, what it keeps, and which pages tools/check says are old."""
+"""Pages of results: the output of the harness, the kept runs, and the pages that tools/check reports as old."""
 
 import shlex
 import subprocess

@@ -1,4 +1,4 @@
-"""The source package resolves with the lock file that it contains, as `pip install` from it requires."""
+"""The source package can be resolved with its lock file, as `pip install` of it requires."""
 
 import shutil
 import subprocess
@@ -20,7 +20,7 @@ def run(*command, cwd):
 
 @pytest.mark.skipif(not MATURIN.exists(), reason="maturin is not installed (tools/setup-peers installs it)")
 def test_the_source_package_resolves_with_its_lock_file(tmp_path):
-    # maturin leaves out crates that the package does not use, and changes the workspace accordingly.
+    # maturin omits crates that the package does not use, and changes the workspace accordingly.
     run(MATURIN, "sdist", "--out", tmp_path, cwd=ROOT)
     (archive,) = tmp_path.glob("hither-*.tar.gz")
     with tarfile.open(archive) as tar:

@@ -1,4 +1,4 @@
-"""The helper that polls."""
+"""The polling helper."""
 
 import socket
 import subprocess

@@ -1,4 +1,4 @@
-"""A WebDAV server in memory, whose answers a behaviour may replace: `Exchange.answer` is called for it first."""
+"""A WebDAV server in memory. For each request its behaviour is called first, and may respond with `Exchange.answer`."""
 
 import re
 import socket
@@ -15,7 +15,7 @@ MODIFIED = 1_700_000_000
 
 @dataclass
 class Site:
-    """The files of a server by their paths; directories end with a slash and have no bytes."""
+    """The files of a server by path; directories end with a slash and have no bytes."""
 
     files: dict[str, bytes | None]
     behaviour: "Callable[[Exchange], bool]"
@@ -23,21 +23,21 @@ class Site:
 
     ignores_case: bool = False
     ignores_case_below: str = "/"
-    """The directory of a file system that does so."""
+    """The directory of a file system that ignores case."""
 
     def held(self, path: str) -> str:
-        """Returns the name under which the server has a path, or what it would have."""
+        """Returns the name under which the server stores a path, or would store it."""
         if path in self.files or not self.ignores_case or not path.startswith(self.ignores_case_below):
             return path
         return next((name for name in self.files if name.casefold() == path.casefold()), path)
 
     def within(self, path: str) -> list[str]:
-        """Returns what is directly in a directory."""
+        """Returns the direct members of a directory."""
         return [name for name in self.files if name.startswith(path) and re.fullmatch("[^/]+/?", name[len(path) :])]
 
 
 class Exchange(QuietHandler):
-    """One request and its answer."""
+    """One request and its response."""
 
     site: Site
 
@@ -52,7 +52,7 @@ class Exchange(QuietHandler):
     do_GET = do_HEAD = do_PUT = do_DELETE = do_MKCOL = do_MOVE = do_PROPFIND = do_OPTIONS = do_QUERY = handle_request
 
     def answer(self, status: int, body: bytes = b"", **fields: object) -> bool:
-        """Sends a response; a field that is None is left out."""
+        """Sends a response without the fields that are None."""
         fields = {"Content-Length": len(body), **{name.replace("_", "-"): value for name, value in fields.items()}}
         self.send_response(status)
         for name, value in fields.items():
@@ -64,7 +64,7 @@ class Exchange(QuietHandler):
         return True
 
     def stream(self, body: bytes, *, whole: bool = True, **fields: object) -> bool:
-        """Sends a response whose length only its end tells; one that is not whole is cut by closing the connection."""
+        """Sends a response without a length, which ends with the connection; if not `whole`, its end is cut off."""
         self.close_connection = True
         return self.answer(
             200, body if whole else body[: len(body) // 2], Content_Length=None, Connection="close", **fields
@@ -142,9 +142,9 @@ class Exchange(QuietHandler):
         return self.answer(201 if is_new else 204)
 
     def properties(self, path: str, **changed: str | None) -> str:
-        """The `response` of a path; a property that is None is left out."""
+        """The `response` of a path, without the properties that are None."""
         data = self.site.files[path]
-        # As Apache does, the names in the URL are those that were asked for.
+        # Like Apache, it uses the names of the request in URLs.
         href = self.asked + path[len(self.asked) :]
         kind = "<D:collection/>" if data is None else ""
         told = {
@@ -161,5 +161,5 @@ class Exchange(QuietHandler):
 
 
 def serving(site: Site, exchange: type[Exchange] = Exchange) -> LoopbackServer:
-    """A server of `site` while its block lasts, which answers as `exchange` does."""
+    """Serves `site` until the end of the block, with the responses of `exchange`."""
     return LoopbackServer(type("OwnExchange", (exchange,), {"site": site}))

@@ -1,9 +1,9 @@
-"""Behaviours of servers that are not ours, as data: what the server holds, how it answers, and what each verb must do.
+"""Behaviours of foreign servers as data: the files of the server, its responses, and the expected results of each verb.
 
-A row is one behaviour. `test_behaviours.py` runs every verb against it and checks what holds whatever the server does:
-an end with exit code 0 means bytes that the server holds, nothing that the server holds is deleted at the target, and
-nothing good is replaced by anything else. `codes` says how verbs end, for what must fail or must not; `says` is a part
-of the message that each verb which is named there prints.
+A row is one behaviour. `test_behaviours.py` runs every verb against it and checks what must hold for any server: after
+exit code 0 the bytes are those of the server, no file that the server holds is deleted at the target, and no good file
+is replaced by other bytes. `codes` has the expected exit codes of verbs that must fail or succeed; `says` has a part of
+the message of each verb that it names.
 
 A bug report about a server becomes a row here.
 """
@@ -30,16 +30,16 @@ def both(code: int | str, *verbs: str) -> dict[str, int | str]:
 
 @dataclass(frozen=True)
 class Behaviour:
-    """How a server answers, and what must come of it."""
+    """The responses of a server, and the expected results."""
 
     name: str
     answers: Callable[[Exchange], bool]
     codes: Mapping[str, int | str] = field(default_factory=dict)
     says: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, bytes | None] = field(default_factory=lambda: FILES)
-    """The files that the server holds in truth."""
+    """The actual files of the server."""
     hidden: frozenset[str] | set[str] = frozenset()
-    """Names that the server holds and does not show: nobody can copy them."""
+    """Names of files that the server does not list, so that they cannot be copied."""
 
 
 def no_propfind(server: Exchange) -> bool:
@@ -56,7 +56,7 @@ def index(
     more: str = "",
     names: tuple[str, ...] = ("a.dat", "b.dat"),
 ) -> Callable[[Exchange], bool]:
-    """An HTML index of `/d/` with such a link for each name; HEAD tells the sizes."""
+    """An HTML index of `/d/` with such a link for each name; HEAD states the sizes."""
     body = "\n".join(link.format(name) for name in names)
     page = f"<html><head><title>{title}</title></head><body><pre>\n{body}\n</pre>{more}</body></html>"
 
@@ -80,7 +80,7 @@ def on(when: Callable[[Exchange], bool], then: Callable[[Exchange], bool]) -> Ca
 
 
 def listed_as(**changed: str | None) -> Callable[[Exchange], bool]:
-    """PROPFIND tells these properties of `/d/a.dat`."""
+    """PROPFIND states these properties of `/d/a.dat`."""
 
     def answers(server: Exchange) -> bool:
         if server.command != "PROPFIND" or server.name not in ("/d", "/d/", "/d/a.dat"):
@@ -95,7 +95,7 @@ def listed_as(**changed: str | None) -> Callable[[Exchange], bool]:
 
 
 def absolute_hrefs(server: Exchange) -> bool:
-    """PROPFIND names whole URLs."""
+    """PROPFIND contains absolute URLs."""
     if not is_listing(server):
         return False
     listed = "".join(map(server.properties, ["/d/", "/d/a.dat", "/d/b.dat"]))
@@ -107,7 +107,7 @@ def no_length(server: Exchange) -> bool:
 
 
 def part_of_unknown(server: Exchange) -> bool:
-    """The part that was asked for, the end of the file included, of a file whose size is not known."""
+    """The requested part, including the end of the file, of a file of unknown size."""
     data = server.site.files[server.name] or b""
     asked = re.fullmatch(r"bytes=(\d*)-(\d*)", server.headers.get("Range", ""))
     if not asked:
@@ -157,7 +157,7 @@ def refused(path: str, status: str) -> str:
 
 
 def members(*extra: str, names: tuple[str, ...] = ("/d/b.dat",), own: bool = True) -> Callable[[Exchange], bool]:
-    """A listing of `/d/` with these names and these further responses."""
+    """A listing of `/d/` with these names and these additional responses."""
 
     def answers(server: Exchange) -> bool:
         listed = [*(["/d/"] if own else []), *names]
@@ -281,7 +281,7 @@ PAGE = "<html><title>Sign in</title><form></form></html>"
 
 
 def login_page(status: int) -> Callable[[Exchange], bool]:
-    """Files are answered by a page to log in, directly or after a redirect."""
+    """Responds to requests for files with a login page, directly or after a redirect."""
 
     def answers(server: Exchange) -> bool:
         if server.name == "/login":
@@ -294,7 +294,7 @@ def login_page(status: int) -> Callable[[Exchange], bool]:
 
 
 def part_as_whole(server: Exchange) -> bool:
-    """The part that was asked for, with its position and the status of the whole file, as of `rclone serve s3`."""
+    """The requested part with its position, but with the status of the whole file, like `rclone serve s3`."""
     asked = re.fullmatch(r"bytes=(\d+)-(\d+)", server.headers.get("Range", ""))
     data = server.site.files.get(server.name)
     if server.command != "GET" or not (asked and data):

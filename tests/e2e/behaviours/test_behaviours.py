@@ -1,4 +1,4 @@
-"""Every verb against every behaviour of `table.py`: what ends with exit code 0 is true, and nothing good is lost."""
+"""Every verb against every behaviour of `table.py`: results with exit code 0 are correct, and no good file is lost."""
 
 import os
 from pathlib import Path
@@ -15,12 +15,12 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def held(behaviour: Behaviour) -> dict[str, bytes]:
-    """The files of `/d/`, by name."""
+    """The files in `/d/`, by name."""
     return {path[3:]: data for path, data in behaviour.files.items() if path.startswith("/d/") and data is not None}
 
 
 def mirror(folder: Path, files: dict[str, bytes], age: int) -> None:
-    """Writes files that are as old as those of the server, but for `age` seconds."""
+    """Writes files with the times of the server's files, minus `age` seconds."""
     folder.mkdir()
     for name, data in files.items():
         (folder / name).write_bytes(data)

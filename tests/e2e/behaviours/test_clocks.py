@@ -1,4 +1,4 @@
-"""Servers that keep no times, and whose clocks are not ours: no change of a source is missed."""
+"""Servers that keep no times and have other clocks: no change of a source is missed."""
 
 import os
 import time
@@ -9,7 +9,7 @@ from behaviours.foreign_server import Exchange, Site, serving
 
 
 def dated(ahead: float) -> type[Exchange]:
-    """A server whose clock is `ahead` seconds ahead, and that gives files the time of their upload."""
+    """A server whose clock is `ahead` seconds ahead, and that sets the time of a file to the time of its upload."""
     written: dict[str, float] = {}
 
     class Dated(Exchange):

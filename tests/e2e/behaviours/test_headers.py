@@ -1,4 +1,4 @@
-"""Headers of responses that other clients read."""
+"""Response headers that other clients evaluate."""
 
 import gzip
 import zlib
@@ -91,7 +91,7 @@ def test_an_error_is_not_waited_for_to_its_end(hither, tmp_path, verb):
 
 
 def test_a_size_that_nobody_tells_is_not_looked_for_by_stat(hither):
-    """The file has no end, which a copy would look for."""
+    """The file is endless, so a copy would never reach its end."""
 
     def streams(server: Exchange) -> bool:
         if server.command != "GET":
@@ -123,7 +123,7 @@ PAGE = b"<!DOCTYPE html>\n<html><title>Log in</title><form></form></html>"
     [("a.root", PAGE, 5), ("a.root", DATA, 0), ("page.html", PAGE, 0), ("page", PAGE, 0)],
 )
 def test_a_page_is_no_file_that_is_named_as_data(hither, tmp_path, name, content, code):
-    """Nothing lists the file; a script that sends data may leave the label at HTML."""
+    """No listing names the file; a script that sends data may leave the content type at HTML."""
 
     def login(server: Exchange) -> bool:
         if server.name == "/login":

@@ -1,4 +1,4 @@
-"""Links to directories at servers that follow them when they remove a directory."""
+"""Links to directories on servers that follow them when they remove a directory."""
 
 import pytest
 from needs import require
@@ -9,13 +9,13 @@ from bench.harness.links import Loopback
 
 @pytest.fixture(params=["apache", "nginx"])
 def url(request, tmp_path):
-    """A server of `tree`: `mirror` with a file and a link to `other`, which has a file, too."""
+    """A server of `tree`: `mirror` with a file and a link to `other`, which also contains a file."""
     tree = tmp_path / "tree"
     for folder in ("mirror", "other"):
         (tree / folder).mkdir(parents=True)
         (tree / folder / "file").write_text(folder)
     (tree / "mirror/link").symlink_to("../other")
-    # The workers of both have a user of their own.
+    # The workers of both servers run as another user.
     for folder in (tree, *tree.iterdir()):
         if folder.is_dir():
             folder.chmod(0o777)

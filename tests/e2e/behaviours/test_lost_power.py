@@ -1,4 +1,4 @@
-"""A server that loses power: what it had confirmed and not put on its disk is compared, not believed."""
+"""A server that loses power: files that it had confirmed and not flushed are compared, not trusted."""
 
 import re
 import subprocess
@@ -19,7 +19,7 @@ CONTENT = b"".join(bytes([number]) * BLOCK for number in range(1, 6)) + b"the en
 
 
 class Pieces(Exchange):
-    """Takes files in pieces, as mod_dav of Apache does, and tells no checksums."""
+    """Accepts files in pieces, like Apache's mod_dav, and states no checksums."""
 
     lock = threading.Lock()
 
@@ -36,7 +36,7 @@ class Pieces(Exchange):
 
 
 class PowerLoss:
-    """Loses, once, what was confirmed before a request, which gets no response."""
+    """Loses, once, the files that were confirmed before a request, which gets no response."""
 
     def __init__(self, method: str, confirmed: int = 0, status: int | None = None):
         self.method = method
@@ -53,7 +53,7 @@ class PowerLoss:
             if self.lost or not is_meant or confirmed <= self.confirmed:
                 return False
             self.lost = confirmed
-            # The sizes are those of before, as after a crash of XFS or ext4.
+            # The sizes are kept, as after a crash of XFS or ext4.
             it.site.files |= {path: bytes(len(data)) for path, data in held.items()}
         return it.break_off() if self.status is None else it.answer(self.status)
 

@@ -1,4 +1,4 @@
-"""A destination of two file systems, one of which ignores the case of letters."""
+"""A destination with two file systems, one of which ignores case."""
 
 from contextlib import contextmanager, nullcontext
 
@@ -15,7 +15,7 @@ PAIR = {"Run.dat": b"of one name" * 30, "run.dat": b"of the other, longer one" *
 
 @pytest.fixture
 def mounted(tmp_path):
-    """A folder `www` that keeps names apart, and in it `b`, which does not."""
+    """A folder `www` whose file system is case-sensitive, and in it `b`, whose file system is not."""
     www = tmp_path / "www"
     www.mkdir()
     with mounted_exfat(www / "b", tmp_path / "image"):
@@ -63,7 +63,7 @@ def test_pairs_fail_where_they_are_one_and_nowhere_else(hither, tmp_path, mounte
         others = {path: data for path, data in kept.items() if path not in distinct}
         assert {path.casefold() for path in others} == {"b/run.dat", "b/new/run.dat"}
         assert all(data == PAIR[path.rpartition("/")[2]] for path, data in others.items())
-        # The case of a name changes in the source.
+        # The case of a name changes at the source.
         for folder in ("b", "b/new"):
             (source / folder / "Run.dat").unlink()
         done = hither(*verb.split(), f"{source}/.", url, "--no-store")

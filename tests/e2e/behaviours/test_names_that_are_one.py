@@ -1,4 +1,4 @@
-"""Destinations that ignore differences of names: none of two files of a source replaces the other without a word."""
+"""Destinations that ignore differences of names: no file of a source silently replaces another one."""
 
 import pytest
 from behaviours.foreign_server import Site, serving

@@ -1,4 +1,4 @@
-"""Machines behind one name, each with entity tags of its own for a file: what is no change is not taken for one."""
+"""Several machines behind one name, each with its own entity tags: a different tag is not mistaken for a change."""
 
 import itertools
 import re
@@ -11,7 +11,8 @@ DATA = bytes(range(256)) * 40_000
 
 
 def tagged(tags) -> type[Exchange]:
-    """A server whose requests get their entity tag from `tags`, and the whole file if they were for another one."""
+    """A server that takes the entity tag of each response from `tags`, and sends the whole file if the request has
+    another."""
 
     class Tagged(Exchange):
         def answer(self, status, body=b"", **fields):
@@ -46,7 +47,7 @@ def test_a_file_is_read_where_tags_come_and_go(hither, tmp_path, verb):
             assert ("taken for one file" in done.err) == (run == "first"), "the command tells what it assumes"
             if verb == "cp":
                 assert target[0].read_bytes() == DATA
-            # A copy asks for the checksum, too, by a HEAD.
+            # A copy also requests the checksum with a HEAD.
             looks = sum(method == "HEAD" for method, _ in site.requests) - (verb == "cp")
             site.requests.clear()
             assert looks <= 8 if run == "first" else looks == 0, "what a server does is remembered"
@@ -72,7 +73,7 @@ def test_a_tag_of_listings_alone_is_not_looked_for(hither, tmp_path):
     with serving(site, Listed) as server:
         done = hither("cp", "-r", f"http://127.0.0.1:{server.port}/d/.", tmp_path / "copy", "--no-store")
     assert (done.code, (tmp_path / "copy/a.dat").read_bytes() == DATA) == (0, True), done
-    # Both attempts ask for the checksum.
+    # Both attempts request the checksum.
     assert sum(method == "HEAD" for method, _ in site.requests) <= 2, site.requests
 
 
@@ -90,7 +91,7 @@ def test_a_listed_tag_without_quotes_is_none(hither, tmp_path):
 
 @pytest.mark.parametrize("verb", ["cat", "cp"])
 def test_a_tag_that_is_gone_and_another_date_are_another_version(hither, tmp_path, verb):
-    """Of two machines that ignore `If-Range`, the second one has a newer file, and sends no tags."""
+    """Of two machines that ignore `If-Range`, the second has a newer file, and sends no tags."""
     requests = itertools.count()
 
     class Replaced(Exchange):
@@ -106,7 +107,7 @@ def test_a_tag_that_is_gone_and_another_date_are_another_version(hither, tmp_pat
     with serving(Site({"/": None, "/a.dat": DATA}, lambda _: False), Replaced) as server:
         done = hither(verb, f"http://127.0.0.1:{server.port}/a.dat", *([target] if verb == "cp" else []), "--no-store")
     if done.code == 0 and verb == "cat":
-        # On a busy machine it asks for larger parts, and three are all of the file.
+        # On a busy machine it requests larger parts, and three of them are the whole file.
         assert next(requests) == 3, done
     elif done.code == 0:
         assert target.read_bytes() == bytes(len(DATA)), done

@@ -1,4 +1,4 @@
-"""Servers that are busy: every verb waits for them, whatever they say of the time."""
+"""Busy servers: every verb waits for them, whatever time they state."""
 
 import itertools
 import os
@@ -58,7 +58,7 @@ def test_every_verb_waits_for_a_busy_server(hither, tmp_path, status, says):
         files = {"/": None, "/d/": None, "/d/a.dat": b"a" * 5000, "/d/b.dat": b"b" * 100}
 
         def is_busy(it) -> bool:
-            # Two of three requests, as long as that may still be called busy.
+            # Two of three requests, the highest share that still counts as busy.
             turn = next(number)
             return turn < 6 and turn % 3 != 2 and it.answer(status, b"busy", Retry_After=says())
 
@@ -136,7 +136,7 @@ def test_a_file_that_is_being_staged_is_said_to_be_on_a_terminal(tmp_path):
         nonlocal shown
         if select.select([master], [], [], 0)[0]:
             shown += os.read(master, 1 << 16)
-        # Of a second: the bar comes after one.
+        # At least two seconds: the bar appears after one.
         return b"being staged" in shown and b" 2s, " in shown
 
     with serving(site) as server:

@@ -1,4 +1,4 @@
-"""Every verb against servers as people install them: what ends with exit code 0 is true, and nothing good is lost."""
+"""Every verb against commonly installed servers: results with exit code 0 are correct, and no good file is lost."""
 
 import os
 import sys
@@ -34,7 +34,7 @@ TREE = {
     ".hidden.dat": b"hidden",
 }
 HIDDEN = {".hidden.dat"}
-"""Names that indexes for people may leave out."""
+"""Names that HTML indexes may omit."""
 OLD = b"the copy of an earlier run"
 INDEXES = {
     "Apache": "Options +Indexes\nIndexOptions FancyIndexing NameWidth=*",
@@ -123,7 +123,7 @@ JETTY = """\
 
 
 def configured(command: str, text: str = "") -> Callable:
-    """Runs a server with a configuration; `{root}`, `{port}` and `{work}` are filled in there and in the command."""
+    """Runs a server with a configuration; `{root}`, `{port}` and `{work}` are replaced in it and in the command."""
 
     def run(root: Path):
         def started(work: Path, port: int) -> list[str]:
@@ -137,7 +137,7 @@ def configured(command: str, text: str = "") -> Callable:
 
 
 def tomcat(servlet: str, pattern: str) -> Callable:
-    """Tomcat with one of its servlets for files."""
+    """Tomcat with one of its file servlets."""
 
     def run(root: Path):
         def started(work: Path, port: int) -> list[str]:
@@ -194,7 +194,7 @@ def nginx(more: str = "", **options) -> Callable:
 
 @contextmanager
 def cached(root: Path) -> Iterator[int]:
-    """nginx with a cache in front of nginx, which never asks again."""
+    """nginx with a cache in front of nginx, which never revalidates."""
     folder = root.parent / "cache"
     folder.mkdir(mode=0o777)
     with nginx("location / { autoindex on; }")(root) as upstream:
@@ -214,7 +214,7 @@ def own(root: Path) -> Iterator[int]:
 
 @contextmanager
 def xrdhttp_behind_nginx(root: Path) -> Iterator[int]:
-    """A stock proxy replaces the field `Server`, so that nothing names the server behind it."""
+    """A standard proxy replaces the field `Server`, so no response names the server behind it."""
     with servers.xrootd(HERE, root) as port:
         proxy = f"location / {{ proxy_pass http://127.0.0.1:{port}; client_max_body_size 0; }}"
         with servers.nginx(HERE, root, locations=proxy) as front:
@@ -225,11 +225,11 @@ def xrdhttp_behind_nginx(root: Path) -> Iterator[int]:
 class Server:
     name: str
     run: Callable
-    """Serves a folder: a context of the port."""
+    """Serves a folder; the context yields the port."""
     needs: str = ""
     takes_uploads: bool = False
     refuses: tuple[str, ...] = ()
-    """Names of files that it lists and does not send; the tests leave them out."""
+    """Names of files that it lists and does not send; the tests omit them."""
     scheme: str = "http"
 
 
@@ -278,7 +278,7 @@ SERVERS = [
 
 
 def write(folder: Path, files: dict[str, bytes], age: int = 0) -> None:
-    """Writes files that were changed `age` seconds before a fixed time."""
+    """Writes files with a time of modification `age` seconds before a fixed time."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in files.items():
         path = folder / name
@@ -295,7 +295,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @contextmanager
 def served(server: Server, folder: Path, monkeypatch) -> Iterator[str]:
-    """The URL of the folder `d` that a server serves."""
+    """The URL of the served folder `d`."""
     if server.scheme == "s3" and not (servers.BUILT_PEERS / "bin" / server.needs).exists():
         missing(server.needs)
     if server.scheme != "s3" and server.needs:
@@ -312,7 +312,7 @@ def served(server: Server, folder: Path, monkeypatch) -> Iterator[str]:
 
 
 def folder_of(server: Server, folder: Path) -> Path:
-    """The folder `d` that a server serves."""
+    """The served folder `d`."""
     return folder / "www" / ("bucket/d" if server.scheme == "s3" else "d")
 
 
@@ -369,7 +369,7 @@ def test_what_is_written_is_true(hither, tmp_path, monkeypatch, server, verb):
 
 @pytest.mark.parametrize("server", ["XrdHttp", "XrdHttp behind nginx"])
 def test_xrdhttp_replaces_no_file_unasked(hither, tmp_path, monkeypatch, server):
-    """It ignores `Overwrite: F`, and takes the destination of a MOVE literally."""
+    """It ignores `Overwrite: F`, and does not decode the destination of a MOVE."""
     server = next(it for it in SERVERS if getattr(it, "name", "") == server)
     source, folder = tmp_path / "source", folder_of(server, tmp_path)
     write(source, {"a b": b"new", "ü#;": b"new"})
@@ -384,7 +384,7 @@ def test_xrdhttp_replaces_no_file_unasked(hither, tmp_path, monkeypatch, server)
 
 @pytest.mark.parametrize("is_known", [False, True], ids=["unknown server", "known server"])
 def test_a_name_that_a_server_cuts_is_not_that_of_another_file(hither, tmp_path, is_known):
-    """XrdHttp takes what follows a question mark for a query, encoded or not."""
+    """XrdHttp parses the part after a question mark as a query, encoded or not."""
     require("xrootd")
     files = {"a": b"this is a", "a?b": b"other one"}
     for name in ("cp", "rm", "mv", "mv onto", "put", "cat", "stat", "sync"):
@@ -395,7 +395,7 @@ def test_a_name_that_a_server_cuts_is_not_that_of_another_file(hither, tmp_path,
         url = f"http://127.0.0.1:{port}"
         if is_known:
             assert hither("ls", f"{url}/rm/", *store).code == 0
-        # Of the tree the other file is copied.
+        # The other file is copied as part of the tree.
         jobs = [
             ("cp", "-r", f"{url}/cp/.", tmp_path / "copy"),
             ("rm", f"{url}/rm/a%3Fb"),
@@ -434,7 +434,7 @@ def test_an_index_for_programs_is_refused(hither, tmp_path, monkeypatch, form, v
 
 @pytest.mark.parametrize("verb", ["ls", "cp -r", "sync --delete", "check"])
 def test_an_index_of_paths_that_a_proxy_does_not_know_is_refused(hither, tmp_path, monkeypatch, verb):
-    """aiohttp writes whole paths, which lead elsewhere where nginx serves them under another one."""
+    """aiohttp writes absolute paths, which are wrong if nginx serves them under another path."""
     target = tmp_path / "target"
     write(target, TREE)
     write(tmp_path / "www/d", TREE)

@@ -1,4 +1,4 @@
-"""Uploads to servers that are not ours."""
+"""Uploads to foreign servers."""
 
 import zlib
 
@@ -19,7 +19,7 @@ def test_a_file_gets_its_name_where_nothing_may_be_renamed(hither, tmp_path, siz
     with serving(site) as server:
         done = hither("cp", local, f"http://127.0.0.1:{server.port}/d/a.dat", "--no-store")
     held = {path: data for path, data in site.files.items() if data is not None}
-    # Where others may rename, a file that is there is not replaced by one that nobody has seen.
+    # If other clients may rename, an existing file is not replaced unless its version was seen.
     if is_new or status in (405, 501):
         assert (done.code, held) == (0, {"/d/a.dat": local.read_bytes()}), done
     else:
@@ -81,13 +81,13 @@ def test_one_listing_shows_all_uploads_of_a_directory(hither, tmp_path, verb, be
     }
     methods = [method for method, _ in site.requests]
     assert (methods.count("PUT"), methods.count("MOVE")) == (30, 30)
-    # XrdHttp replaces unasked: whether a name is free is looked at before each MOVE.
+    # XrdHttp replaces files without being asked: before each MOVE the client checks that the name is free.
     each = 3 if behaviour is as_xrdhttp else 2
     assert len(methods) <= 30 * each + 8, methods
 
 
 class Idle(Exchange):
-    """Confirms changes of names and does none of them. Tells entity tags, and checksums if it `has_checksums`."""
+    """Confirms changes of names and does not make them. States entity tags, and checksums if it `has_checksums`."""
 
     has_checksums = True
 
@@ -115,7 +115,7 @@ class WithoutChecksums(Idle):
 @pytest.mark.parametrize("target_size", [2_000, 3_000])
 @pytest.mark.parametrize("idle", [Idle, WithoutChecksums])
 def test_a_third_party_copy_that_did_nothing_is_told(hither, tmp_path, idle, target_size):
-    """The target of the same size, date and tag may be the old one, whatever the server says; it stays."""
+    """A target with the same size, date and tag may be the old file, whatever the server states; it is kept."""
     new, old = b"1" * 3_000, b"2" * target_size
     with (
         serving(Site({"/": None, "/a": new}, lambda _: False), idle) as source,
@@ -152,7 +152,7 @@ def test_a_url_with_a_fragment_changes_nothing(hither, tmp_path, words):
 
 
 def test_a_name_that_is_listed_and_cannot_be_looked_at_is_no_pattern(hither):
-    """As a link that leads to nothing."""
+    """Like a link without a target."""
     site = Site({"/": None, "/x1": OLD, "/x[1]": b"1"}, lambda it: it.command != "DELETE" and it.name == "/x[1]" and it.answer(404))
     with serving(site) as server:
         done = hither("rm", f"http://127.0.0.1:{server.port}/x[1]", "--no-store")

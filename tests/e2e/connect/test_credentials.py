@@ -1,4 +1,4 @@
-"""Tokens, passwords and certificates reach their servers, and are seen nowhere else."""
+"""Tokens, passwords and certificates reach their servers, and no one else."""
 
 import subprocess
 from pathlib import Path
@@ -19,7 +19,7 @@ QUERY = ("rawtr", "--where", "E33>5", "--json")
 
 @pytest.fixture
 def as_user(tmp_path):
-    """Runs the command with an environment of its own, in which no credentials lie around."""
+    """Runs the command with a separate environment without other credentials."""
     home = tmp_path / "home"
     home.mkdir()
 
@@ -64,7 +64,7 @@ def test_a_token_replaced_during_a_job_costs_no_read(as_user, server, small, tmp
     expected = [old]
 
     def accepts(number, header):
-        # Revoked after a few requests; the new one is there by then.
+        # Revoked after a few requests, when the new token already exists.
         if number == 4:
             file.write_text(new)
             expected[0] = new
@@ -76,7 +76,7 @@ def test_a_token_replaced_during_a_job_costs_no_read(as_user, server, small, tmp
     assert told.json["selected"] == small.facts["selected"]
     sent = [header for _, header in server.log]
     assert f"Bearer {old}" in sent and f"Bearer {new}" in sent
-    # No more than one refusal for each request that was under way.
+    # At most one refusal for each request that was in flight.
     assert 1 <= sum(status == 401 for status, _ in server.log) <= 4
 
 
@@ -189,13 +189,13 @@ def test_the_cache_of_one_identity_is_not_used_for_another(as_user, server, tmp_
 
     assert not remembered("alice")
     assert not remembered("bob")
-    # The same person, with another token: what is known is known.
+    # The same user with another token: what was learned is still used.
     assert remembered("alice")
 
 
 @pytest.fixture
 def protected(tmp_path, small):
-    """nginx that wants a password."""
+    """nginx that requires a password."""
     require("nginx")
     folder = tmp_path / "www"
     folder.mkdir()
@@ -233,7 +233,7 @@ def test_a_wrong_and_a_missing_password_have_different_errors(as_user, protected
 
 @pytest.fixture
 def certified(tmp_path, small):
-    """nginx over TLS that wants a client certificate: its URL, the folder with the authority, and its server."""
+    """nginx over TLS that requires a client certificate: its URL, the folder with the authority, and its server."""
     require("nginx")
     folder = tmp_path / "www"
     folder.mkdir()
@@ -260,7 +260,7 @@ def test_a_client_certificate_is_sent(as_user, certified, small):
     )
     assert told.code == 0, told.err
     assert told.json["selected"] == small.facts["selected"]
-    # In the form of a proxy, from the environment, with the authority in a folder.
+    # As a proxy certificate, from the environment, with the authority in a folder.
     authorities = work / "authorities"
     authorities.mkdir()
     (authorities / "0a1b2c3d.0").write_bytes(Path(tls.authority).read_bytes())

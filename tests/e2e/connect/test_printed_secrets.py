@@ -1,4 +1,4 @@
-"""No output has a secret of a URL, a command line or a configuration file, whatever is wrong with it."""
+"""No output contains a secret of a URL, a command line or a configuration file, even if these are invalid."""
 
 import itertools
 import os
@@ -11,7 +11,7 @@ from bench.harness.paths import HITHER
 from bench.harness.servers import free_port
 
 CANARY = "CANARYx"
-# URLs that no server gets to see.
+# URLs that are never sent to a server.
 BAD_URLS = [
     f"http://user:{CANARY}@host:bad/f",
     f"http://user:{CANARY}/x@[::1/f",
@@ -39,7 +39,7 @@ profile network {url}|lots ls {url}|stat http://127.0.0.1:1/f --proxy {url}|{url
 
 @pytest.fixture
 def printed(tmp_path):
-    """Runs the command without any environment; returns all that it prints."""
+    """Runs the command with a minimal environment; returns all of its output."""
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
 
     def run(*words) -> str:
@@ -82,7 +82,7 @@ def test_no_verb_prints_the_secrets_of_a_url_whose_server_is_gone(printed, tmp_p
         into = [tmp_path / "copy"] if verb == "cp" else []
         return case, printed(verb, url, *into, "--json", "-v", "--no-store", "--stall-timeout", "1")
 
-    # Each waits for some five seconds whether the server comes back.
+    # Each waits some five seconds for the server to return.
     with ThreadPoolExecutor(len(verbs) * len(urls)) as pool:
         leaks = [case for case, text in pool.map(tried, itertools.product(verbs, urls)) if CANARY in text]
     assert leaks == []

@@ -1,4 +1,4 @@
-"""Through a proxy: tinyproxy, which says in its log whom it was asked for."""
+"""Access through a proxy: tinyproxy, which logs the requested hosts."""
 
 import pytest
 from command import run
@@ -14,7 +14,7 @@ CREDENTIALS, UNAVAILABLE = 4, 5
 
 @pytest.fixture
 def proxied(tmp_path):
-    """Starts a proxy with these options; gives its address and its log."""
+    """Starts a proxy with these options; returns its address and its log."""
     require("tinyproxy")
     started = []
 
@@ -31,7 +31,7 @@ def proxied(tmp_path):
 
 @pytest.fixture
 def secure(tmp_path, small):
-    """The small file over TLS, and who signed for it."""
+    """The small file over TLS, and the authority of the server."""
     require("nginx")
     folder = tmp_path / "secure"
     folder.mkdir()

@@ -1,6 +1,6 @@
-"""One rule for every secret, whatever leads to another server: redirects, documents of servers and of this machine, `Link`
-fields, a director. It goes to the origin that the user named, to others only if they are configured, and never from TLS to
-clear text.
+"""One rule for every secret, whatever leads to another server: redirects, documents of servers and of this machine,
+`Link` fields, a director. A secret is sent to the origin that the user named, to others only if they are configured,
+and never from TLS to clear text.
 """
 
 import os
@@ -22,7 +22,8 @@ REDIRECTS = [301, 302, 303, 307, 308]
 
 
 class Server(LoopbackServer):
-    """Has one file, or does what `answers` says, and records all that it gets; over TLS, or in clear text."""
+    """A server with one file, or with the responses of `answers`, that records all that it receives; over TLS or in
+    clear text."""
 
     def __init__(self, tls: servers.Tls | None, clients=None, answers=lambda _request: None):
         self.seen: list[str] = []
@@ -70,7 +71,7 @@ class Server(LoopbackServer):
 
 @dataclass
 class Secret:
-    """A secret, how the command gets it, and by which text a server that got it is known."""
+    """A secret, the way in which the command gets it, and the text that identifies it in the server's record."""
 
     name: str
     options: tuple = ()
@@ -96,7 +97,7 @@ def tls(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    """A home with a token and a client certificate."""
+    """A home folder with a token and a client certificate."""
     folder = tmp_path_factory.mktemp("home")
     subject = ["-subj", "/CN=hushclient", "-days", "2", "-nodes", "-newkey", "rsa:2048"]
     key, certificate = folder / "client.key", folder / "client.pem"
@@ -112,7 +113,7 @@ def home(tmp_path_factory):
 def hither(home, tls, tmp_path):
     def run(*words, target: str, secret: Secret | None = None, **environment):
         shares = target.startswith("shared")
-        # The strongest that somebody can configure who means clear text for other servers.
+        # The most permissive configuration that a user can set for clear text with other servers.
         options = ["--share-credentials", "localhost", "--credentials-over-http"] if shares else []
         options += [word.format(home=home) for word in secret.options] if secret else []
         options += ["--no-store", "--stall-timeout", "5"]
@@ -127,7 +128,7 @@ def hither(home, tls, tmp_path):
 
 @pytest.fixture
 def elsewhere(request, tls, home):
-    """The other server of the parameter `target`."""
+    """The other server, according to the parameter `target`."""
     target = request.getfixturevalue("target")
     with Server(None if "clear" in target else tls, home / "client.pem") as server:
         yield server
@@ -172,7 +173,7 @@ def test_a_document(hither, tls, home, tmp_path, elsewhere, target, way, secret)
     with Server(tls, home / "client.pem", answers) as first:
         base = first.base.replace("://", f"://{secret.user}")
         if way == "local document":
-            # Its own user and password are those of whoever wrote it.
+            # The user and password in the URL belong to the author of the document.
             url = f"{elsewhere.base}/f".replace("://", f"://{secret.user}")
             (tmp_path / "x.meta4").write_text(DOCUMENT.format(size=len(CONTENT), url=url))
             words = ["cp", tmp_path / "x.meta4", tmp_path / "out"]
@@ -206,7 +207,7 @@ def test_a_signed_request(hither, tls, elsewhere, tmp_path, target, status):
             hither(*words, target=target, **environment)
         assert first.knows(HUSH) and first.knows("AKIDHUSH")
     assert (elsewhere.knows(HUSH), elsewhere.knows("AKIDHUSH")) == (may_get(target),) * 2, elsewhere.seen
-    # 303 says that the change was made, and where to read about it.
+    # 303 means that the change was made, and names the place of its result.
     assert elsewhere.knows("what is read") == (may_get(target) and status != 303), elsewhere.seen
 
 

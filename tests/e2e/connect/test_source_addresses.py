@@ -1,4 +1,4 @@
-"""Machines with two network interfaces: connections use both evenly, and lose none of the bytes when one of them dies."""
+"""Machines with two network interfaces: connections use both evenly, and no bytes are lost when one of them fails."""
 
 import json
 import os
@@ -21,7 +21,7 @@ PATIENCE = 120
 
 @pytest.fixture
 def site(tmp_path):
-    """A machine with two lines to a server; yields it, and the URL of the server."""
+    """A machine with two lines to a server; yields the machine and the URL of the server."""
     (tmp_path / "www").mkdir()
     for name, size in (("file", SIZE_MB), ("small", SMALL_MB)):
         with (tmp_path / "www" / name).open("wb") as file:
@@ -33,7 +33,7 @@ def site(tmp_path):
 
 
 def copying(machines, url, target, sources):
-    """A copy that has begun, with its log beside the target."""
+    """A running copy, with its log next to the target."""
     words = [HITHER, "--no-store", "--json", "--max-connections", "8", "--source-address", sources, "cp", url, target]
     words = machines.machines["a"].client([str(word) for word in words])
     with target.with_suffix(".log").open("w") as log:
@@ -42,7 +42,7 @@ def copying(machines, url, target, sources):
 
 
 def ended(process):
-    """The traffic of the sources of a copy that succeeds."""
+    """The traffic per source address of a successful copy."""
     said, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, said
     return {it["source"]: it for it in json.loads(said)["source_addresses"]}
@@ -63,7 +63,7 @@ def test_both_interfaces_carry_the_same(site, tmp_path):
     received = [machines.received("a", line) for line in (0, 1)]
     assert is_equal(tmp_path)
     assert min(received) > 0.8 * max(received), received
-    # What is counted is what came over the line, without the headers of packets.
+    # The counters contain the bytes received over the line, without packet headers.
     for source, over_line in zip(("line", "line1"), received, strict=True):
         assert 0.9 * over_line < sources[source]["bytes_received"] < over_line, (sources, received)
 

@@ -1,4 +1,4 @@
-"""https: the same results one round trip later, and servers that are not who they say."""
+"""https: the same results one round trip later, and servers with wrong identities."""
 
 import subprocess
 
@@ -17,7 +17,7 @@ QUERY = ("rawtr", "--where", "E33>5", "--json")
 
 
 def trusting(authority, *arguments, where=None):
-    """The command, with an authority that only this run trusts."""
+    """Runs the command with an authority that only this run trusts."""
     return run(["env", f"SSL_CERT_FILE={authority}", HITHER, *arguments], where)
 
 
@@ -27,7 +27,7 @@ def secure(site: Site, name: str) -> str:
 
 @pytest.fixture
 def serve(tmp_path, small):
-    """Starts nginx with a certificate; gives the URL of the small file."""
+    """Starts nginx with a certificate; returns the URL of the small file."""
     require("nginx")
     folder = tmp_path / "secure"
     folder.mkdir()
@@ -103,7 +103,8 @@ def test_the_wrong_scheme_is_explained(hither, serve, site, small, tmp_path):
 
 @pytest.fixture(scope="module")
 def far_and_secure(tmp_path_factory, talk, netns):
-    """The talk's file at the far end of link G, over TLS with nginx's own settings, and who signed for it."""
+    """The talk's file at the far end of link G, over TLS with nginx's default settings, and the authority of the
+    server."""
     folder = tmp_path_factory.mktemp("far")
     (folder / talk.path.name).symlink_to(talk.path)
     where = Wan(LINKS["G"], real_time=True)

@@ -1,8 +1,9 @@
-"""A director of a Pelican federation, written from Pelican's description of its headers (pelican-http-headers.md and the
-behaviour of version 7): a description of the federation, redirects with all servers, and nothing of the files.
+"""A director of a Pelican federation, written from Pelican's description of its headers (pelican-http-headers.md and
+the behaviour of version 7): a description of the federation, and redirects that name all servers, without data of
+files.
 
-Reads are sent to caches, writes and listings to origins. Redirects of reads carry what a director adds for the request
-itself in their query, which the links do not have.
+Reads are redirected to caches, writes and listings to origins. The query of a redirect of a read contains what a
+director adds for the request itself; the links do not contain it.
 """
 
 import json
@@ -27,7 +28,7 @@ class Namespace:
 
 
 class Director(LoopbackServer):
-    """Answers over TLS until it is left; `asked` has the requests about files, as `METHOD path`."""
+    """Responds over TLS until the end of the block; `asked` has the requests for files, as `METHOD path`."""
 
     def __init__(self, tls: servers.Tls, *namespaces: Namespace):
         self.asked: list[str] = []
@@ -38,7 +39,7 @@ class Director(LoopbackServer):
         class Handler(QuietHandler):
             def do_GET(self):
                 if "Expect" in self.headers:
-                    # Whether the body comes, nobody knows.
+                    # It is not known if a body follows.
                     self.close_connection = True
                 else:
                     self.rfile.read(int(self.headers.get("Content-Length", 0)))

@@ -20,7 +20,7 @@ NAMES = ("nginx", "apache", "xrootd", "hither")
 
 
 def content(name: str) -> bytes:
-    """The content of a file, which its name settles."""
+    """The content of a file, which depends only on its name."""
     return (name.encode() * 20_000)[:100_000]
 
 
@@ -40,7 +40,7 @@ class Federated:
         return f"{self.base}{name}"
 
     def put(self, name: str, *endpoints: str) -> bytes:
-        """Puts a file at endpoints; an old one, which servers give a strong entity tag."""
+        """Writes a file at endpoints, with an old time, so that servers give it a strong entity tag."""
         for endpoint in endpoints:
             path = self.folders[endpoint] / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -54,14 +54,14 @@ class Federated:
         self.process.send_signal(signal.SIGHUP)
 
     def logged(self) -> list[dict]:
-        """Returns what was logged, when the federation has stopped."""
+        """Stops the federation and returns its log."""
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(PATIENCE)
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
 
 def endpoints(ports: dict[str, int], **keys: str) -> str:
-    """The tables of endpoints, each with further keys."""
+    """The tables of endpoints, each with additional keys."""
     return "".join(
         f'\n[[endpoints]]\nname = "{name}"\nurl = "http://127.0.0.1:{port}/"\n{keys.get(name, "")}\n'
         for name, port in ports.items()
@@ -70,7 +70,7 @@ def endpoints(ports: dict[str, int], **keys: str) -> str:
 
 @contextmanager
 def federating(folder: Path, settings: str = "", chosen: tuple[str, ...] = NAMES, **keys: str):
-    """Runs endpoints, and a federation of them with these settings and further keys for each."""
+    """Runs endpoints, and a federation of them with these settings and additional keys for each endpoint."""
     where = Loopback()
     folders = {name: folder / name for name in chosen}
     for path in folders.values():
@@ -111,7 +111,7 @@ class Unfollowed(urllib.request.HTTPRedirectHandler):
 
 
 def ask(url: str, method: str = "GET", headers: dict | None = None, body: bytes | None = None):
-    """Sends a request and follows no redirect; returns status, fields and body."""
+    """Sends a request without following redirects; returns status, fields and body."""
     request = urllib.request.Request(url, body, headers or {}, method=method)
     try:
         with urllib.request.build_opener(Unfollowed).open(request, timeout=PATIENCE) as response:

@@ -1,4 +1,5 @@
-"""Endpoints of other kinds, and endpoints that fall silent: an object store, another federation, a stopped server."""
+"""Endpoints of other kinds, and endpoints that stop responding: an object store, another federation, a stopped
+server."""
 
 import os
 import signal
@@ -62,7 +63,7 @@ def test_a_federation_of_federations_leads_to_the_servers(tmp_path, folders, hit
                 for name in ("one", "two"):
                     assert hither("cat", outer.url(f"of-{name}")).out.encode() == content(name)
                 assert ask(outer.url("of-two"))[1]["location"] == inner.url("of-two")
-            # What does not answer below makes the answer above incomplete.
+            # An endpoint of the inner federation that does not respond makes the outer listing incomplete.
             servers.kill(two)
             with running(tmp_path / "outer", endpoints({"one": one, "inner": port}), {}, {}) as outer:
                 assert ask(outer.url("sub/"), "PROPFIND", {"Depth": "1"})[0] == 503
@@ -82,7 +83,7 @@ def test_a_read_goes_on_when_an_endpoint_falls_silent(tmp_path, folders):
             command = [HITHER, "cat", "--no-store", "--stall-timeout", "2", federated.url("large")]
             reading = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE)
             begun = reading.stdout.read(1 << 20)
-            # Its connections stay open, and nothing comes over them any more.
+            # Its connections stay open, but nothing is sent over them any more.
             os.killpg(servers.PROCESSES[near].pid, signal.SIGSTOP)
             try:
                 assert begun + reading.stdout.read() == LARGE

@@ -118,7 +118,7 @@ def test_incomplete_listings_are_never_complete(federation, hither, tmp_path):
     copied = hither("sync", federation.url("d/"), tmp_path / "copy")
     assert copied.code == 0, copied.err
     servers.kill(federation.ports["apache"])
-    # What was listed before is known for ten seconds, at another path it is not.
+    # A directory that was listed before is cached for ten seconds, another one is not.
     for endpoint in ("nginx", "hither"):
         federation.put("other/f", endpoint)
     status, _fields, page = ask(federation.url("other/"))
@@ -133,7 +133,7 @@ def test_incomplete_listings_are_never_complete(federation, hither, tmp_path):
     assert synced.code != 0
     assert (tmp_path / "other/precious").exists()
     assert hither("check", *briefly, federation.url("other/"), tmp_path / "other").code != 0
-    # Reading what a healthy endpoint has goes on.
+    # Files of healthy endpoints can still be read.
     assert hither("cat", federation.url("other/f")).out.encode() == content("other/f")
 
 
@@ -203,7 +203,7 @@ def test_what_a_client_may_not_read_is_not_shown_from_the_cache_of_another(tmp_p
             listed = ask(federated.url(""), headers={"Authorization": f"Bearer {issuer.token(atlas)}"})
             assert listed[0] == 403 or b"cms" not in listed[2]
             assert [status("PUT", "atlas/n", scope) for scope in (atlas, "storage.create:/atlas")] == [403, 307]
-            # Who may create may not replace.
+            # The right to create does not include the right to replace.
             assert status("PUT", "atlas/a", "storage.create:/atlas") == 403
             assert status("PUT", "atlas/a", "storage.modify:/atlas") == 307
 
@@ -212,7 +212,8 @@ def test_a_file_costs_one_request_to_the_federation(federation, hither):
     assert hither("cat", federation.url("d/only-hither")).out.encode() == content("d/only-hither")
     asked = [line for line in federation.logged() if "/d/only-hither" in line["target"]]
     documents = [line for line in asked if line["target"].endswith("?metalink")]
-    # Beside the data, and only if the redirect came before all endpoints had answered, or one of them has the file.
+    # In addition to the data, and only if the redirect came before all endpoints had responded, or one of them has the
+    # file.
     assert len(documents) <= 1, asked
     assert [line["status"] for line in asked if line not in documents] == [302], asked
 
@@ -224,7 +225,7 @@ def test_a_copy_goes_on_when_an_endpoint_is_killed(federation, hither, tmp_path)
     killed = []
 
     def kill_when_it_runs() -> None:
-        # The copy has begun when its folder is there.
+        # The copy has begun once its folder exists.
         wait_until(lambda: killed or any((tmp_path / "copy").rglob("[0-9]*")), "the first file", every=0.001)
         servers.kill(federation.ports["nginx"])
 
@@ -247,7 +248,7 @@ def test_a_silent_endpoint_delays_a_read_of_what_others_have_by_a_second(tmp_pat
         ports = {"silent": silent.getsockname()[1], "one": port}
         text = "[federation]\ndeadline_seconds = 600.0\n" + endpoints(ports)
         with running(tmp_path, text, {}, ports) as federated:
-            # With such a deadline a client that waited for the other one would not end in time.
+            # With this deadline a client that waited for the other endpoint would not end in time.
             assert ask(federated.url("f"))[0] == 302
 
 

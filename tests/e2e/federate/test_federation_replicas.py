@@ -1,4 +1,4 @@
-"""Replicas in a federation: copies that listings can do without, and conflicts that are shown and never mixed."""
+"""Replicas in a federation: listings without some endpoints, and conflicts that are reported and never mixed."""
 
 import re
 import urllib.request
@@ -24,7 +24,7 @@ COPY = {**PREFIXES, "copy": 'prefixes = [{ path = "/data", copy_of = ["one"] }]'
 
 @contextmanager
 def three_of_ours(folder: Path, keys: dict[str, str]):
-    """Runs a federation over three servers; two have `/data`, and the third has `/else` alone."""
+    """Runs a federation over three servers; two have `/data`, and the third has only `/else`."""
     with ExitStack() as stack:
         folders = {name: folder / name for name in NAMES}
         for path in folders.values():

@@ -1,4 +1,4 @@
-"""Secrets of endpoints' URLs, and hosts of the federation's own network: its clients get neither."""
+"""Secrets in the URLs of endpoints, and hosts of the federation's own network: its clients get neither."""
 
 import base64
 import http.client
@@ -17,7 +17,7 @@ FOUND = """<?xml version="1.0"?><D:multistatus xmlns:D="DAV:"><D:response><D:hre
 
 
 class Endpoint(LoopbackServer):
-    """Has the file `/d/f`, for whom it knows, or redirects its readers."""
+    """A server with the file `/d/f` for accepted requests, or a redirect for all readers."""
 
     def __init__(self, content: bytes = CONTENT, accepts=lambda _request: True):
         self.redirect = None
@@ -61,9 +61,9 @@ class Unredirected(urllib.request.HTTPRedirectHandler):
 
 
 def ask(federated, path: str, **fields: str) -> tuple[int, str, bytes]:
-    """The status, fields and body of an answer; redirects are not followed.
+    """The status, fields and body of a response; redirects are not followed.
 
-    What is relayed and fails at its first byte may end before its header has left.
+    A relayed response that fails at its first byte may end before its header was sent.
     """
     request = urllib.request.Request(federated.url(path), headers=fields)
     try:

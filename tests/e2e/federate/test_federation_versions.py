@@ -1,4 +1,5 @@
-"""One version of each file: what is written through a federation while endpoints are down, and what its relay sends."""
+"""One version of each file: writes through a federation while endpoints are down, and the bytes that its relay
+sends."""
 
 import re
 import socket
@@ -22,7 +23,8 @@ MONDAY, SUNDAY = "Mon, 23 Nov 2026 10:00:00 GMT", "Sun, 22 Nov 2026 10:00:00 GMT
 
 
 class Replica(LoopbackServer):
-    """Has the file `/f` of one byte, over and over; serves ranges of it up to `until`, and then breaks connections."""
+    """A server with the file `/f`, which repeats one byte; serves ranges of it up to `until`, and then breaks
+    connections."""
 
     def __init__(self, byte: bytes, date: str | None, until: int = SIZE):
         class Handler(QuietHandler):
@@ -60,7 +62,7 @@ class Replica(LoopbackServer):
 
 
 def relayed(folder: Path, first: Replica, second: Replica) -> tuple[int, bytes]:
-    """The status of a relayed response, and as much of its body as arrives."""
+    """The status of a relayed response, and the received part of its body."""
     with first, second:
         ports = {"first": first.port, "second": second.port}
         text = endpoints(ports, **dict.fromkeys(ports, "redirects = []"))
@@ -87,7 +89,7 @@ def test_a_relayed_response_goes_on_with_the_same_version(tmp_path):
 
 @contextmanager
 def two_of_ours(folder: Path, federations: int = 1):
-    """Runs federations over two writable servers; returns them, and the servers' folders and ports."""
+    """Runs federations over two writable servers; returns the federations, and the servers' folders and ports."""
     with ExitStack() as stack:
         folders = {name: folder / name for name in ("one", "other")}
         ports = {}

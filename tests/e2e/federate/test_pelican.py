@@ -1,4 +1,4 @@
-"""`pelican://` URLs: a director, caches and origins of nginx and Apache; tokens, and what is not asked twice."""
+"""`pelican://` URLs: a director, caches and origins of nginx and Apache; tokens, and queries that are not repeated."""
 
 import base64
 import hashlib
@@ -21,7 +21,8 @@ from bench.harness.links import Loopback
 
 
 class Federation:
-    """A director of the namespaces /ns, with two caches and an origin, and /secret, of one cache that wants a token."""
+    """A director of the namespaces /ns, with two caches and an origin, and /secret, with one cache that requires a
+    token."""
 
     def __init__(self, folder: Path, stack: ExitStack):
         where = Loopback()
@@ -65,7 +66,7 @@ class Federation:
 
 
 class Guard(LoopbackServer):
-    """A cache that wants a token, and has one file under every name."""
+    """A cache that requires a token, and has one file under every name."""
 
     CONTENT = b"secret" * 1000
 
@@ -97,7 +98,7 @@ def federation(tmp_path):
 
 @pytest.fixture
 def run(federation, hither):
-    """Runs the command, which trusts the director, without its memory of servers."""
+    """Runs the command, which trusts the director, without its store."""
     return lambda *words: hither(*words, "--ca", federation.tls.authority, "--no-store")
 
 
@@ -121,7 +122,7 @@ def test_the_director_is_asked_once_for_the_files_of_a_namespace(federation, run
     files = {path.name: path.read_bytes() for path in (tmp_path / "copy").rglob("*") if path.is_file()}
     assert files == {name.rpartition("/")[2]: content(name) for name in names}
     methods = [line.split()[0] for line in federation.director.asked]
-    # Listings are asked of origins, bytes of caches; files that were requested at once ask at once.
+    # Listings are sent to origins, reads to caches; files that are opened together are requested together.
     assert methods.count("PROPFIND") == 1
     assert methods.count("GET") < len(names) / 2, federation.director.asked
     assert federation.director.described == 1
@@ -228,7 +229,7 @@ def test_our_federation_answers_as_a_director(tmp_path, hither):
         assert ask("/both/", "anybody")[0] == 200
         status, answer, _ = ask("/both/f", "pelican-client/7.20")
         assert (status, answer.getheader("Server").split("/")[0]) == (307, "pelican")
-        # One field, of replicas only, without a comma in a link.
+        # A single field, which names only replicas, and no comma within a link.
         (links,) = answer.headers.get_all("Link")
         assert sorted(link.split(">")[0].strip(" <") for link in links.split(",")) == sorted(
             f"http://127.0.0.1:{each}/both/f" for each in (one, two)
@@ -238,7 +239,7 @@ def test_our_federation_answers_as_a_director(tmp_path, hither):
         for path, namespace in namespaces.items():
             told = ask(path, "pelican-client/7.20")[1].getheader("X-Pelican-Namespace")
             assert told == f"namespace={namespace}, require-token=false, collections-url={here}"
-        # Pelican's client expects URLs that end with the path. This one does, and leads on as for others.
+        # Pelican's client expects URLs that end with the path. This URL does, and is redirected like the others.
         status, answer, _ = ask("/other/a?directread", "pelican-client/7.20")
         assert (status, answer.getheader("Link")) == (307, None)
         assert answer.getheader("Location").startswith(f"{here}/other/a?directread&")
@@ -257,7 +258,7 @@ def test_our_federation_answers_as_a_director(tmp_path, hither):
         together = [f"pelican://localhost:{port}/alone/{name}" for name in "ab"]
         assert hither("cat", *together, "--ca", tls.authority, "--no-store").code == 0
         logged = [line for line in federated.logged() if line["peer"] and line["target"].startswith("/alone/")]
-        # The second file of a directory that one endpoint alone has is not asked for.
+        # The second file is not looked up in a directory that only one endpoint has.
         assert {line["target"].split("?")[0] for line in logged} == {"/alone/a"}
 
 

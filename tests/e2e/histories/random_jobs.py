@@ -1,6 +1,6 @@
-"""Random jobs of the command between real servers, whose connections are cut, and which are killed.
+"""Random jobs of the command between real servers, with cut connections and kills.
 
-A job follows from its number: the trees at both ends, the verb with its options, and what goes wrong.
+A job is determined by its number: the trees at both ends, the verb with its options, and the faults.
 """
 
 import os
@@ -31,7 +31,7 @@ KINDS = ("nginx", "apache", "xrdhttp", "root", "hither", "s3", "federation")
 
 @dataclass
 class Fault:
-    """The faults of an end: connections by their number, with the bytes after which each is cut."""
+    """The faults of an end: connections by number, with the bytes after which each is cut."""
 
     answers: dict[int, int] = field(default_factory=dict)
     requests: dict[int, int] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Job:
     target_before: Files
     faults: tuple[Fault, Fault]
     kill: tuple[str, int] | None
-    """The victim, the command or the server of the target, and the bytes that pass before it is killed."""
+    """The killed process, the command or the server of the target, and the bytes that pass before."""
 
     def __str__(self) -> str:
         def sizes(files: Files) -> dict[str, int]:
@@ -65,7 +65,7 @@ class Job:
 
 
 def drawn(number: int) -> Job:
-    """The job of this number."""
+    """The job with this number."""
     rng = random.Random(number)
     verb = rng.choice(VERBS)
     kinds = ["local", *rng.choices(KINDS, k=2)]
@@ -98,7 +98,7 @@ def drawn(number: int) -> Job:
 
 
 def counterpart(rng: random.Random, data: bytes) -> bytes:
-    """The file of the target with the same name: the same bytes, or older ones of another size."""
+    """The file with the same name at the target: the same bytes, or older ones of another size."""
     return data if rng.random() < 0.4 else rng.randbytes(len(data) + rng.choice([1, 13, 4_000]))
 
 
@@ -112,7 +112,7 @@ def fault(rng: random.Random) -> Fault:
 
 @dataclass
 class End:
-    """An end of a job: its folders, one for each server that holds files of it, and its URL without a slash."""
+    """An end of a job: a folder for each server with its files, and its URL without a trailing slash."""
 
     kind: str
     folders: list[Path]
@@ -120,7 +120,7 @@ class End:
     relays: list[Relay]
     ports: list[int]
     variables: dict[str, str] = field(default_factory=dict)
-    """Variables of the command by which it finds the server."""
+    """Environment variables with which the command finds the server."""
 
     def write(self, files: Files, age: Callable[[str], int], places: Callable[[str], list[int]]) -> None:
         for name, data in files.items():
@@ -134,13 +134,13 @@ class End:
                 path.chmod(0o777 if path.is_dir() else 0o666)
 
     def make_directories(self, files: Files) -> None:
-        """Makes the directories of files: a command that copies one file makes none."""
+        """Creates the directories of files, because a command that copies one file does not create any."""
         for folder in self.folders if self.kind != "s3" else []:
             for name in files:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
 
     def files(self) -> Files:
-        """Returns the files that are there. Fails if two servers hold different ones of one name."""
+        """Returns the existing files. Fails if two servers have different files with one name."""
         found: Files = {}
         for folder in self.folders:
             for path in folder.rglob("*"):
@@ -155,7 +155,7 @@ class End:
 
 
 class Site:
-    """Servers that all jobs share, each over a folder of its own."""
+    """Servers that all jobs share, each over its own folder."""
 
     def __init__(self, folder: Path, stack: ExitStack):
         where = Loopback()
@@ -178,12 +178,12 @@ class Site:
         self.folder = folder
 
     def end(self, job: Job, side: str, stack: ExitStack) -> End:
-        """An end of a job, empty, behind relays with its faults."""
+        """An empty end of a job, behind relays with its faults."""
         kind, fault = (job.source, job.faults[0]) if side == "from" else (job.target, job.faults[1])
         name = f"{side}{job.number}"
 
         def folder(root: Path) -> Path:
-            # A store has no directories: s3s-fs does not list one that is empty.
+            # A store has no directories: s3s-fs cannot list an empty one.
             if kind != "s3":
                 (root / name).mkdir(mode=0o777)
                 (root / name).chmod(0o777)

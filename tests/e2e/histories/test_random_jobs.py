@@ -1,9 +1,9 @@
-"""The model of what a command may do to data, with real programs: whatever ends with exit code 0 is true, nothing is
-deleted that the source has, nothing good is replaced by anything but a whole file of the source, and every job ends.
+"""The model of what a command may do to data, with real programs: results with exit code 0 are correct, no file that
+the source has is deleted, a good file is replaced only by a whole file of the source, and every job ends.
 
-The jobs of one run are those of `HITHER_MODEL_FIRST` and the following. What goes wrong there is what a network and a
-machine do: connections are cut within a request or an answer, the command or a server is killed. What servers answer
-wrongly is tried in process, by far more jobs (`crates/hither/tests/model`).
+The jobs of one run are `HITHER_MODEL_FIRST` and the following ones. The faults are those of a network and a machine:
+connections are cut within a request or a response, the command or a server is killed. Wrong responses of servers are
+tested in process, with far more jobs (`crates/hither/tests/model`).
 """
 
 import os
@@ -28,7 +28,7 @@ DEADLINE = 120
 FIRST = int(os.environ.get("HITHER_MODEL_FIRST", "0"))
 JOBS = 60
 PLAIN = ("local", "root", "s3")
-"""Ends of which URLs have names as they are."""
+"""Ends whose URLs contain unencoded names."""
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def whole(files: Files) -> Files:
 
 
 def words(job: Job, source: End, target: End) -> list[str]:
-    """The words of the command."""
+    """The words of the command line."""
     first = next(iter(job.before))
 
     def at(end: End, name: str) -> str:
@@ -77,7 +77,7 @@ def words(job: Job, source: End, target: End) -> list[str]:
 
 
 def carried_out(job: Job, source: End, target: End, folder: Path, kill: bool) -> tuple[int, bytes, str]:
-    """Runs the command to its end, whatever that is; returns its exit code and what it wrote."""
+    """Runs the command to its end, which may be a failure; returns its exit code and its output."""
     command = [str(HITHER), *words(job, source, target)]
     if "--no-store" not in command:
         command += ["--store", str(folder / "store")]
@@ -105,7 +105,7 @@ def carried_out(job: Job, source: End, target: End, folder: Path, kill: bool) ->
 
 
 def end_early(job: Job, process: subprocess.Popen, target: End) -> None:
-    """Kills the command, or kills the servers of the target and starts them again."""
+    """Kills the command, or kills and restarts the servers of the target."""
     if job.kill[0] == "command":
         process.send_signal(random.Random(job.number).choice([signal.SIGKILL, signal.SIGINT, signal.SIGTERM]))
     else:
@@ -114,7 +114,7 @@ def end_early(job: Job, process: subprocess.Popen, target: End) -> None:
 
 
 def check_transfer(job: Job, before: Files, after: Files, code: int, told: object) -> None:
-    """Checks what a copy or a synchronization has left at its target."""
+    """Checks the target after a copy or a synchronization."""
     deletes, keeps = job.verb == "sync --delete", "-n" in job.options or "-u" in job.options
     selected = job.before if job.verb not in ("cp", "put") else dict([next(iter(job.before.items()))])
     for name, data in before.items():
@@ -131,7 +131,7 @@ def check_transfer(job: Job, before: Files, after: Files, code: int, told: objec
 
 
 def check_change(job: Job, before: Files, after: Files, code: int, told: object) -> None:
-    """Checks what `rm` and `mv` have left."""
+    """Checks the files after `rm` and `mv`."""
     first = next(iter(job.before))
     top = first.partition("/")[0]
     named = {name for name in before if name == first or (job.verb == "rm -r" and name.partition("/")[0] == top)}
@@ -147,7 +147,7 @@ def check_change(job: Job, before: Files, after: Files, code: int, told: object)
 
 
 def may_be_refused(job: Job) -> bool:
-    """Returns true if the servers cannot do it, or the target is not to be replaced."""
+    """Returns true if the servers do not support the job, or the target must not be replaced."""
     hides_names = job.verb == "sync --delete" and job.source == "nginx"
     return hides_names or "--third-party" in job.options or (job.verb == "put" and "-n" in job.options)
 
@@ -179,7 +179,7 @@ def try_job(site: Site, job: Job, folder: Path) -> int:
             assert source.files() == job.before or source is target, f"the source has changed; {told}"
             if job.verb in TRANSFERS:
                 check_transfer(job, before, after, code, told)
-                # What was interrupted can be done again.
+                # An interrupted job can be repeated.
                 assert run == 0 or code == 0 or may_be_refused(job), f"without faults it fails; {told}"
             elif job.verb in ("rm", "rm -r", "mv"):
                 check_change(job, before, after, code, told)

@@ -1,6 +1,6 @@
-"""The table of attacks on `hither serve`: what each does, and what must hold meanwhile.
+"""The table of attacks on `hither serve`: the actions of each, and the conditions that must hold meanwhile.
 
-An attack is a function that takes an `Attacker` and returns the connections on which it goes on. Add one with its row in
+An attack is a function that takes an `Attacker` and returns the connections that stay open. Add one with its row in
 `ATTACKS`; `test_attacks.py` runs every row.
 """
 
@@ -17,14 +17,14 @@ from served import PATIENCE, Served
 from bench.server.attackers import frame, get, get_frame, preface
 
 LARGE = 256 << 20
-"""Bytes of `/large`, which are zeros that take no space on the disk."""
+"""Bytes of `/large`, which are zeros and use no disk space."""
 WORKERS = 8
-"""Connections that are opened at a time."""
+"""Number of connections that are opened at a time."""
 
 
 @dataclass
 class Attacker:
-    """Opens connections to a server, all from one address."""
+    """Opens connections to a server, all from the same address."""
 
     served: Served
     is_secure: bool
@@ -40,7 +40,7 @@ class Attacker:
         return context.wrap_socket(raw)
 
     def open(self, count: int, begins: Callable[[socket.socket], None]) -> list[socket.socket]:
-        """Opens connections, and begins something on each; a connection that the server ends meanwhile is kept."""
+        """Opens connections, and calls `begins` on each; a connection that the server ends meanwhile is kept."""
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, 2 * count + 256), hard), hard))
 
@@ -57,18 +57,18 @@ class Attacker:
 
 
 def read_nothing(attacker: Attacker) -> list[socket.socket]:
-    """100 GETs of a large file over TLS, none of which is read: at two blocks each more than the memory."""
+    """100 GETs of a large file over TLS, whose responses are not read: at two blocks each they exceed the memory."""
     return attacker.open(100, lambda connection: connection.sendall(get("/large")))
 
 
 def grant_one_byte(attacker: Attacker) -> list[socket.socket]:
-    """Ten HTTP/2 connections with 128 GETs each, whose windows have one byte."""
+    """Ten HTTP/2 connections with 128 GETs each, with windows of one byte."""
     streams = b"".join(get_frame(2 * n + 1, b"/large") for n in range(128))
     return attacker.open(10, lambda connection: connection.sendall(preface(1) + streams))
 
 
 def begin_heads(attacker: Attacker) -> list[socket.socket]:
-    """1,000 heads of 60 kB that do not end."""
+    """1,000 incomplete heads of 60 kB."""
     head = get("/large", "X-Long: " + "a" * 60_000)[:-4]
     return attacker.open(1000, lambda connection: connection.sendall(head))
 
@@ -77,12 +77,12 @@ PING = frame(6, 0, 0, bytes(8))
 
 
 def ping(attacker: Attacker) -> list[socket.socket]:
-    """100 HTTP/2 connections that request nothing and ping."""
+    """100 HTTP/2 connections that send only pings."""
     return attacker.open(100, lambda connection: connection.sendall(preface(1) + PING))
 
 
 def fill(attacker: Attacker) -> list[socket.socket]:
-    """300 connections of one address, to a server that accepts 200 of them, each in the midst of a response."""
+    """300 connections from one address, each in the middle of a response, to a server that accepts 200 of them."""
 
     def begins(connection: socket.socket) -> None:
         connection.sendall(get("/large"))
@@ -110,17 +110,17 @@ class Attack:
     """Keys of `[limits]`."""
     is_secure: bool = False
     clients: tuple[str, ...] = ("127.0.0.1", "127.0.0.2")
-    """The addresses of clients that must be served meanwhile; the attacker's is the first of the two."""
+    """The addresses of clients that must be served meanwhile; the first is also the attacker's."""
     served_within: float = 10
-    """Seconds within which such a client gets 1 MiB."""
+    """Maximum seconds in which such a client receives 1 MiB."""
     resident_mib: int = 600
-    """The most that the server may have in memory at any time."""
+    """Maximum memory of the server at any time."""
     ends_within: float | None = None
-    """Seconds within which the server ends all connections of the attacker, if it has to."""
+    """Maximum seconds until the server has ended all connections of the attacker, if it has to."""
     replies: bytes = b""
-    """Bytes that the attacker sends meanwhile, whenever it gets something."""
+    """Bytes that the attacker sends each time that it receives data."""
     counted: tuple[str, ...] = field(default=())
-    """The metrics that must have counted something."""
+    """The metrics that must have increased."""
 
 
 ATTACKS = [

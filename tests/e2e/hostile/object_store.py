@@ -1,4 +1,4 @@
-"""An object store in this process, whose keys, pages and answers are as a test wants them."""
+"""An object store in this process with programmable keys, pages and responses."""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -21,18 +21,18 @@ BEGUN = b"<InitiateMultipartUploadResult><UploadId>1</UploadId></InitiateMultipa
 
 @dataclass
 class Store:
-    """The objects of a bucket, and how the store treats requests, which are named by `name_of`."""
+    """The objects of a bucket, and the treatment of requests, which `name_of` names."""
 
     objects: dict[str, bytes]
     untrue: str = ""
-    """Requests with this name are confirmed and not carried out."""
+    """Requests with this name are confirmed and not executed."""
     answers: dict[str, tuple[int, bytes]] = field(default_factory=dict)
-    """Other responses to those."""
+    """Responses to requests, by name."""
     before: dict[str, Callable[[dict[str, bytes]], object]] = field(default_factory=dict)
-    """Changes by another client before a request with this name is carried out, once."""
+    """Changes by another client before a request with this name is executed, once."""
     has_conditions: bool = True
     fresh: Iterator[int] | None = None
-    """Tokens of the pages of a list without end."""
+    """Tokens of the pages of an endless list."""
     ignored: str = ""
     """A parameter that lists ignore."""
     log: list[str] = field(default_factory=list)
@@ -45,7 +45,7 @@ def tag(content: bytes) -> str:
 
 @contextmanager
 def serving(store: Store) -> Iterator[Callable]:
-    """Serves a bucket, and gives the command."""
+    """Serves a bucket, and yields the command."""
 
     class Handler(QuietHandler):
         def handle_any(self):

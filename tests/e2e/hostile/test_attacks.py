@@ -1,4 +1,5 @@
-"""Attacks on `hither serve`, from the table in `attacks.py`: clients that behave are served, within bounds of memory."""
+"""Attacks on `hither serve`, from the table in `attacks.py`: well-behaved clients are served, and memory stays
+bounded."""
 
 import os
 import re
@@ -15,7 +16,7 @@ from bench.harness import servers
 
 
 def answer(attacker: Attacker, seconds: float) -> bytes:
-    """The body of `/small`; fails if it takes longer."""
+    """The body of `/small`; fails if it takes longer than `seconds`."""
     connection = attacker.connect()
     with connection:
         connection.settimeout(seconds)
@@ -27,12 +28,13 @@ def answer(attacker: Attacker, seconds: float) -> bytes:
 
 
 def peak_mib(process: int) -> int:
-    """The most memory that a process has had."""
+    """The peak memory of a process, in MiB."""
     return int(re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{process}/status").read_text())[1]) >> 10
 
 
 def is_ended(connection: socket.socket, seconds: float, replies: bytes) -> bool:
-    """Reads to the end of a connection, and replies to all that comes; false if the server is silent for that time."""
+    """Reads to the end of a connection, and sends `replies` after each read; false if the server is silent for
+    `seconds`."""
     connection.settimeout(seconds)
     try:
         while connection.recv(1 << 20):

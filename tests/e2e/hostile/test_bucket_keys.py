@@ -1,4 +1,4 @@
-"""A bucket whose keys are no names of files, or that answers strangely: what cannot be used fails alone, and nothing else."""
+"""A bucket with keys that are not file names, or with strange responses: only unusable keys fail."""
 
 from itertools import count
 

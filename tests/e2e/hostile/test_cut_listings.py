@@ -1,4 +1,4 @@
-"""A listing that says, in whatever way, that it lacks something is an error, and nothing is deleted for what it lacks."""
+"""A listing that states, in any way, that it is incomplete is an error, and no file is deleted because of it."""
 
 from http import HTTPStatus
 from urllib.parse import parse_qs, urlsplit
@@ -36,7 +36,7 @@ def spelled(flag: str) -> dict[None, str]:
 
 
 PAGES = {
-    # What a page is, by the token that asks for it.
+    # The content of each page, by the token that requests it.
     "no token": {None: bucket("a", True, None)},
     "empty token": {None: bucket("a", True, "")},
     "same token": {None: bucket("a", True, "t"), "t": bucket("b", True, "t")},
@@ -87,7 +87,7 @@ def serving(pages=None, document=None):
 
 
 def refuse(url: str, folder, **environment):
-    """Lists and mirrors; both have to fail, and leave alone what is there."""
+    """Lists and mirrors; both have to fail, and must not change existing files."""
     kept = folder / "kept"
     kept.write_bytes(CONTENT)
     words = [f"{name}={value}" for name, value in environment.items()]

@@ -1,4 +1,4 @@
-"""Responses without a length that break off: what reads a file compares what came with what the server states."""
+"""Responses without a length that break off: readers compare the received size with the size that the server states."""
 
 import pytest
 from behaviours.foreign_server import Exchange, Site, serving
@@ -20,7 +20,7 @@ STATED = {
 
 
 def of_chunks(server: Exchange, body: bytes) -> bool:
-    """Sends a response in chunks, with its last one: nothing shows that it breaks off."""
+    """Sends a chunked response with its last chunk, so nothing shows that it is incomplete."""
     server.protocol_version = "HTTP/1.1"
     chunk = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
     server.close_connection = True

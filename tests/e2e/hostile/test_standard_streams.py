@@ -1,4 +1,4 @@
-"""Standard streams that take nothing, or are closed: a message is lost, a result is an error, and no job ends by it."""
+"""Standard streams that are full or closed: a message is lost, a result is an error, and no job is aborted."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def unread_pipe():
 
 @pytest.fixture(params=["full", "unread"])
 def deaf(request):
-    """Opens a stream that takes nothing."""
+    """Opens a stream that accepts no data."""
     return unread_pipe if request.param == "unread" else lambda: open("/dev/full", "wb")
 
 
@@ -41,7 +41,7 @@ def closed(redirection: str, *words) -> subprocess.CompletedProcess:
 
 
 class BusyOnce(QuietHandler):
-    """Says that it is busy, and then sends the file."""
+    """Responds that it is busy, and then sends the file."""
 
     asked = 0
 
@@ -112,7 +112,7 @@ def test_a_closed_output_is_an_error(tmp_path):
         assert done.returncode == LOCAL, words
         assert b"Bad file descriptor" in done.stderr, done.stderr
     assert file.read_bytes() == b"good"
-    # What is not used may be closed.
+    # A stream that is not used may be closed.
     assert closed("<&- >&- 2>&-", "cp", "--no-store", file, tmp_path / "copy").returncode == 0
     assert (tmp_path / "copy").read_bytes() == b"good"
 

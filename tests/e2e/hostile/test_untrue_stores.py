@@ -1,10 +1,11 @@
-"""A store that confirms what it has not done, and one whose objects change meanwhile: nothing is believed, nothing is lost."""
+"""A store that confirms changes that it has not made, and one whose objects change meanwhile: responses are verified,
+and no object is lost."""
 
 import pytest
 from object_store import Store, serving
 
 LARGE = bytes(range(256)) * (6 << 12)
-"""More than one part."""
+"""More than one part of an upload."""
 ERROR = b"<Error><Code>InternalError</Code><Message>We encountered an internal error.</Message></Error>"
 OLD = {"d/a": b"old", "d/b": b"two"}
 
@@ -74,7 +75,7 @@ def test_a_rename_removes_only_the_version_that_it_has_copied(has_conditions, mo
     with serving(store) as hither:
         done = hither("mv", "s3://bucket/d/a", "s3://bucket/d/c", "--no-store")
     if moment == "DELETE" and not has_conditions:
-        # No look shows a change between it and the request.
+        # No check can detect a change between itself and the request.
         assert (done.code, store.objects) == (0, {"d/b": b"two", "d/c": b"old"})
         return
     assert done.code != 0
@@ -87,7 +88,7 @@ def test_a_rename_takes_seven_requests():
     with serving(store) as hither:
         done = hither("mv", "s3://bucket/d/a", "s3://bucket/d/c", "--no-store")
     assert (done.code, store.objects) == (0, {"d/b": b"two", "d/c": b"old"}), done.err
-    # The command has looked for directories before.
+    # The command has checked for directories before.
     assert store.log == ["HEAD", "LIST", "HEAD", "HEAD", "COPY", "HEAD", "HEAD", "DELETE", "HEAD"]
 
 

@@ -1,4 +1,4 @@
-"""`hither explain`: bottlenecks that were prepared, the log of a server, the timeline."""
+"""`hither explain`: prepared bottlenecks, the log of a server, the timeline."""
 
 import http.client
 import re
@@ -14,7 +14,7 @@ from bench.harness.links import is_root
 from bench.harness.paths import BLKIO
 
 
-# They are named by the times that the job took: a busy machine is a bottleneck of its own, which would be named.
+# The bottleneck is found from measured times: on a busy machine the machine itself would be the bottleneck.
 @pytest.mark.soak
 @pytest.mark.parametrize("name", CASES)
 def test_the_prepared_bottlenecks_are_named(name):
@@ -51,7 +51,7 @@ def test_failures_are_those_of_the_job(hither, site, tmp_path):
 
 
 def timings(url: str, *fields: dict) -> list:
-    """The Server-Timing of requests on one connection."""
+    """The `Server-Timing` fields of requests on one connection."""
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
     told = []
     for given in fields:

@@ -1,4 +1,4 @@
-"""`hither profile network`: a cap per connection, a link, TLS, root://, and how it ends."""
+"""`hither profile network`: a cap per connection, a link, TLS, root://, and its exit."""
 
 import json
 import signal
@@ -50,7 +50,7 @@ def test_round_trips_are_those_of_the_link(folder, netns):
     link = Wan(Link("p", 50, 400, "another country"), real_time=True)
     with link as where, servers.nginx(where, folder) as port:
         found = profile(f"http://{where.server_host}:{port}/file", "--seconds", "10", where=where)
-    # None is shorter than the link.
+    # No round trip is shorter than that of the link.
     assert min(found["tcp_handshake_ms"], found["request_ms"]) >= 0.99 * 50, found
     assert max(step["bytes_per_s"] for step in found["bandwidth"]) < 1.05 * 50e6, found
 

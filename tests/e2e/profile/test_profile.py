@@ -1,4 +1,4 @@
-"""`hither profile`: a program whose shares are known, what it says without rights, and how it ends."""
+"""`hither profile`: a program with known shares, the report without rights, and its exit."""
 
 import json
 import os
@@ -26,10 +26,10 @@ def test_shares_of_known_work_are_found():
     if found["sampling"]["mode"] != "machine":
         pytest.skip(f"needs the right to sample the kernel: {found['notes']}")
     shares, truth = of_kinds(found), json.loads(err.splitlines()[-1])
-    # Other work on the machine takes time from sleep, and stretches the rest alike.
+    # Other work on the machine reduces the sleeping time, and scales the other shares equally.
     kinds = [kind for kind in OF_KIND if kind != "sleeping"]
     ours, theirs = sum(shares[kind] for kind in kinds), sum(truth[kind] for kind in kinds)
-    # Beside other work it gets fewer samples: three standard deviations of a share of a half.
+    # With other work it gets fewer samples: three standard deviations of a share of one half.
     samples = found["sampling"]["samples"] * ours / (100 - found["shares"]["idle"])
     bound = 5 + 3 * 70 * (0.25 / samples) ** 0.5
     for kind in kinds:
@@ -40,7 +40,7 @@ def test_shares_of_known_work_are_found():
 
 
 def test_without_rights_own_processes_are_reported():
-    """As nobody, or as who runs this."""
+    """As the user nobody, or as the current user."""
     user = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
     found, _ = profile("--seconds", "2", "--", "sh", "-c", "while :; do :; done", cwd="/", **user)
     assert round(sum(found["shares"].values()), 6) == 100

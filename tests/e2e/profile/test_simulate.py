@@ -1,4 +1,4 @@
-"""`hither simulate`: known jobs over links that only exist in virtual time, and how it ends."""
+"""`hither simulate`: known jobs over links in virtual time, and its exit."""
 
 import json
 import signal
@@ -49,12 +49,12 @@ def test_a_grid_shows_what_latency_costs_and_what_hides_it(hither, sequential, t
     assert abs(job["work_seconds"] - (READS - 1) * 0.01) < 1e-6
     assert len(told["cases"]) == 2 * (1 + 1 + 2)
     near, far = seconds(told, "read_through")
-    # A round trip for each read, but for the first ones.
+    # One round trip per read, except for the first ones.
     assert near < 3.8
     assert far > near + READS * 0.09
     prefetch = seconds(told, "prefetch")
     assert all(2.99 <= duration < 5 for duration in prefetch), prefetch
-    # At 100 ms the job reads too little for the windows of TCP to grow, and a copy is as fast.
+    # At 100 ms the job reads too little for TCP windows to grow, so a copy is equally fast.
     assert told["links"][0]["recommended"] == "prefetch"
     assert told["links"][1]["read_through_seconds"] == far
     through = next(case for case in told["cases"] if case["method"] == "read_through")
@@ -104,12 +104,12 @@ def test_a_file_that_is_no_trace_is_refused(hither, tmp_path):
 
 
 def test_an_interrupted_simulation_prints_what_is_done(tmp_path):
-    # Minutes of work: a grid of a job that nothing foresees.
+    # Minutes of work: a grid for a job that no prefetcher can predict.
     trace, _ = workload(tmp_path, "random", reads=200_000)
     latencies = ",".join(f"{time}ms" for time in range(1, 200))
     command = [HITHER, "simulate", trace, "--json", "--latency", latencies]
     process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, text=True)
-    # It waits for Ctrl-C by a thread, and works on others.
+    # One thread waits for Ctrl-C, others work.
     tasks = Path(f"/proc/{process.pid}/task")
     wait_until(lambda: len(list(tasks.iterdir())) >= 3, "its threads", PATIENCE)
     process.send_signal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""`hither profile storage`: what it prints, what it leaves behind, and what it refuses."""
+"""`hither profile storage`: its output, its clean-up, and the arguments that it refuses."""
 
 import json
 import os

@@ -1,4 +1,5 @@
-"""`hither tune sweep`: a small grid over two servers, interrupted, killed and gone on with; and what it refuses."""
+"""`hither tune sweep`: a small grid over two servers, interrupted, killed and continued; and the arguments that it
+refuses."""
 
 import csv
 import json
@@ -16,7 +17,7 @@ from bench.harness.paths import HITHER
 from bench.harness.waiting import wait_until
 
 PATIENCE = 60
-# Reads and writes, as its source is a URL or a path.
+# Reads if its source is a URL, writes if it is a path.
 CURL = 'case $1 in http*) curl -sf -o "$2" "$1";; *) curl -sf -T "$1" "$2";; esac'
 EXPERIMENT = """
 bytes = "2M"
@@ -47,7 +48,7 @@ def sweep(*words) -> subprocess.CompletedProcess:
 
 
 def runs(journal) -> list[str]:
-    """Returns the whole lines about runs."""
+    """Returns the complete lines of runs."""
     lines = journal.read_text().splitlines(keepends=True) if journal.exists() else []
     return [line for line in lines if line.endswith("\n") and not line.startswith(("#", "server,"))]
 

@@ -1,7 +1,7 @@
-"""Asks ROOT, in a process of its own.
+"""Queries ROOT in a separate process.
 
-    python root_oracle.py write FILE COMPRESSION     a small tree of every shape of leaf
-    python root_oracle.py draw FILE TREE < QUERIES   [[expression, cut, bins, lo, hi], ...] as JSON; answers likewise
+    python root_oracle.py write FILE COMPRESSION     a small tree with every shape of leaf
+    python root_oracle.py draw FILE TREE < QUERIES   [[expression, cut, bins, lo, hi], ...] as JSON; results as JSON
 """
 
 import json

@@ -1,4 +1,4 @@
-"""`hither draw` against a real nginx: ROOT's answers, and a report that equals the server's log."""
+"""`hither draw` with a real nginx: ROOT's results, and a report that matches the server's log."""
 
 import math
 
@@ -32,7 +32,8 @@ def test_bins_match_root(hither, site, talk):
 
 
 def test_report_equals_the_servers_log(hither, site, talk):
-    # On one connection: where another one takes over half of a request, on a busy machine, the server has sent more than was read.
+    # On one connection: on a busy machine another connection may take over half of a request, and the server then sends
+    # more than is read.
     report = hither("draw", site.link_in(talk) + ":T", *QUERY, "--max-connections", 1, "--json").json["report"]
     log = site.requests("/talk.root")
     assert report["requests"] == len(log)
@@ -60,7 +61,8 @@ def test_the_number_of_connections_is_obeyed_and_does_not_change_the_result(hith
 
 
 def test_requests_stay_within_the_limit(hither, site, talk):
-    """1.2 times what the header limit (8 KB, some 430 of these ranges) asks for, or two per connection and four."""
+    """1.2 times the requests that the header limit (8 KB, some 430 of these ranges) needs, or two per connection and
+    four."""
     connections = 4
     answer = hither("draw", site.link_in(talk) + ":T", *QUERY, "--max-connections", connections, "--json").json
     needed = 2 + math.ceil(talk.facts["query_baskets"] / 400)
@@ -78,7 +80,7 @@ def test_a_second_process_requests_no_metadata(hither, site, talk, tmp_path):
 
 
 def reaches_metadata(request, talk) -> bool:
-    """Returns true for a request for the tree's object, which lies behind all data, or for what comes after it."""
+    """Returns true for a request for the tree's object, which lies after all data, or for bytes after it."""
     bounds = [piece.strip().partition("-") for piece in request.ranges.removeprefix("bytes=").split(",")]
     return any("" in (start, end) or int(end) >= talk.facts["tree_offset"] for start, _, end in bounds)
 

@@ -111,7 +111,7 @@ def test_a_failure_is_an_object_with_json(hither, site):
 @pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
 @pytest.mark.parametrize("after", [0, 10, 500, 9_000, 30_000, 60_000])
 def test_a_connection_cut_each_time_is_an_error_at_every_stage(hither, site, small, after, reset):
-    """At connecting, in the header of the answer, in the file's head, in the metadata, in the data; each time again."""
+    """While connecting, in the response header, in the file's head, in the metadata, in the data; each time again."""
     site.link_in(small)
     with Relay(site.port, lambda connection: after if connection == 0 else 0, reset=reset) as relay:
         told = draw(hither, f"http://127.0.0.1:{relay.port}/small.root:T", "--max-connections", 1)

@@ -1,4 +1,4 @@
-"""The shapes of `--json`: what scripts rely on."""
+"""The structure of `--json` output, which scripts rely on."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Expressions, cuts, shapes of leaves and codecs: what ROOT's Draw says, hither says."""
+"""Expressions, cuts, shapes of leaves and codecs: hither's results equal those of ROOT's Draw."""
 
 import json
 import math

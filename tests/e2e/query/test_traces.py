@@ -1,4 +1,4 @@
-"""Traces: what a real job leaves, what other programs' records become, and reads done again against nginx's log."""
+"""Traces: of a real job, imported from other programs, and replayed reads compared with nginx's log."""
 
 import json
 import os
@@ -69,7 +69,7 @@ def test_a_replay_matches_the_servers_log(hither, site, tmp_path, seed):
     assert replay["hits"] + replay["partial"] + replay["misses"] == 60
     report = replay["report"]
     assert report["requests"] == len(log)
-    # one that was opened and not needed has no request
+    # A connection that was opened and not needed has no request.
     assert report["connections"] >= len({request.connection for request in log})
     assert report["bytes_requested"] == sum(asked(request.ranges) for request in log)
     assert report["bytes_received"] == sum(request.bytes_sent for request in log)
@@ -94,7 +94,7 @@ def test_the_report_of_a_replay_has_what_was_read_ahead_to_the_end(hither, tmp_p
 
 
 def asked(ranges: str) -> int:
-    """Bytes that a Range header asks for."""
+    """The number of bytes that a Range header requests."""
     total = 0
     for part in ranges.removeprefix("bytes=").split(","):
         first, _, last = part.partition("-")

@@ -1,4 +1,4 @@
-"""A server that is gone in mid-query, while another one has the same file."""
+"""A server that dies during a query, while another one has the same file."""
 
 import math
 
@@ -15,7 +15,7 @@ QUERY = ("rawtr", "--where", "E33>5", "--no-store", "--json")
 
 @pytest.fixture
 def second(tmp_path):
-    """Another nginx, with the same files."""
+    """Another nginx with the same files."""
     require("nginx")
     where, folder = Loopback(), tmp_path / "www"
     with servers.nginx(where, folder, tmp_path / "second.log") as port:
@@ -23,7 +23,7 @@ def second(tmp_path):
 
 
 def draw(hither, talk, first: int, second: Site, *options) -> dict:
-    """The query, from a first server at a port and from the second one; checked."""
+    """Runs the query with a first server at a port and the second one as its replica, and checks the result."""
     url, replica = f"http://127.0.0.1:{first}/talk.root:T", second.url("talk.root")
     done = hither("draw", url, *QUERY, "--replica", replica, *options)
     assert done.code == 0, done.err
@@ -35,7 +35,7 @@ def draw(hither, talk, first: int, second: Site, *options) -> dict:
 @pytest.mark.parametrize("connections", [1, 8])
 @pytest.mark.parametrize("share", [0, 0.01, 0.5, 0.9])
 def test_a_dying_server_costs_only_the_bytes_in_flight(hither, site, second, talk, share, connections):
-    """At once, in the file's head, in the tree, in the data."""
+    """Before the first byte, in the file's head, in the tree, in the data."""
     site.link_in(talk)
     needed = talk.facts["query_bytes"] + talk.facts["tree_bytes"]
     with Relay(site.port, dies_after=int(share * needed)) as relay:
@@ -43,7 +43,8 @@ def test_a_dying_server_costs_only_the_bytes_in_flight(hither, site, second, tal
         passed = relay.passed
     sent = sum(request.bytes_sent for request in second.requests("/talk.root"))
     assert sent > 0
-    # What the first server had delivered is kept, but for what was underway in its sockets and in the relay.
+    # The bytes that the first server had delivered are kept, except for those in flight in its sockets and in the
+    # relay.
     assert passed + sent <= 1.2 * needed + connections * 200_000
     assert report["bytes_used"] >= needed
 

@@ -13,16 +13,16 @@ from bench.harness.paths import HITHER
 pytestmark = pytest.mark.netns
 
 UNIX = "xrootd.seclib libXrdSec.so\nsec.protocol unix\nsec.protbind * only unix\n"
-# More than a server says of itself.
+# More than the size of a server's greeting.
 BYTES = 12_000
-# Servers answer logins in many small segments, of which each takes a place in the window. What is left of a first window
-# of ten does not hold the data: the rest of it would count as the answer to the request that is under way by then.
+# Servers respond to logins with many small segments, each of which uses a place in the window. The rest of a first
+# window of ten segments cannot hold the data, so its remainder would count as the response to the next request.
 WINDOW = 64
 
 
 @pytest.fixture(scope="module")
 def away(netns):
-    """A link on which one round trip is not counted as two, which takes longer than a server waits for a disk."""
+    """A link with a latency longer than a server's wait for a disk, so that one round trip is not counted as two."""
     with Wan(Link("r", 240, None, "another continent"), real_time=True) as where:
         where.initial_window(WINDOW)
         yield where
@@ -30,7 +30,7 @@ def away(netns):
 
 @pytest.fixture
 def trips(away, tmp_path, small):
-    """Starts xrootd; gives how to read from it, and after how many round trips the data comes."""
+    """Returns a function that starts xrootd, reads from it, and counts the round trips until the data arrive."""
     require("xrootd")
     folder = tmp_path / "served"
     folder.mkdir()
@@ -38,11 +38,11 @@ def trips(away, tmp_path, small):
     tls = servers.certificate(tmp_path, away.server_host)
 
     def taken(scheme: str, more: str) -> list[int]:
-        """Of two processes after one another, with what the first one learned."""
+        """The counts of two processes, the second of which uses what the first one learned."""
         with servers.xrootd(away, folder, tls=tls if scheme == "roots" else None, more=more) as port:
             url = f"{scheme}://{away.server_host}:{port}//file"
             seen = [counted(url, tmp_path / "store") for _ in range(2)]
-        # Each connection begins with a handshake of TCP, and they are made one after the other here.
+        # Each connection begins with a TCP handshake, and here handshakes are made one after the other.
         print(seen)
         return [it["connections"] + it["first_data_round_trip"] for it in seen]
 

@@ -1,4 +1,4 @@
-"""HTTP/2 with servers that send one range for each request over TLS, found out, remembered, and not used elsewhere."""
+"""HTTP/2 with servers that send one range per request over TLS: detected, stored, and not used for others."""
 
 import math
 import random
@@ -19,7 +19,7 @@ SIZE = 3_000_000
 
 @pytest.fixture
 def secure(tmp_path):
-    """A folder with a file of chance, and a certificate for servers of it."""
+    """A folder with a random file, and a certificate for its servers."""
     require("nginx")
     folder = tmp_path / "www"
     folder.mkdir()
@@ -29,7 +29,7 @@ def secure(tmp_path):
 
 @pytest.fixture
 def read(secure, tmp_path):
-    """Reads many ranges in a process of its own, which remembers servers, checks every byte; gives back the report."""
+    """Reads many ranges in a separate process with a store of servers, checks every byte, and returns the report."""
     folder, tls = secure
     content = (folder / "x.bin").read_bytes()
 
@@ -53,9 +53,9 @@ def nginx(secure, log, limits=servers.ONE_RANGE, http2=True):
 
 
 def asked(log, report, known=(), least=None):
-    """The requests of the process with this report, on other connections than `known`.
+    """The requests of the process with this report, on connections other than `known`.
 
-    nginx logs some of them after the process has their responses, and ended. Waits for all of them, or `least`.
+    nginx logs some of them after the process has received their responses and ended. Waits for all of them, or `least`.
     """
     count = report["requests"] if least is None else least
 
@@ -67,7 +67,7 @@ def asked(log, report, known=(), least=None):
 
 
 def connections(requests) -> set[str]:
-    """The connections that were used; a report also counts those that were opened and not needed."""
+    """The connections with requests; a report also counts connections that were opened and not needed."""
     return {request.connection for request in requests}
 
 
@@ -99,10 +99,10 @@ def test_one_connection_suffices_if_only_one_is_allowed(secure, read, tmp_path):
 def test_goaway_frames_lose_nothing(secure, read, tmp_path):
     folder, tls = secure
     log = tmp_path / "access.log"
-    # Debian's own setting is 1,000.
+    # Debian's default is 1,000.
     few = "keepalive_requests 100;"
     with servers.nginx(Loopback(), folder, log, few, servers.ONE_RANGE, tls, http2=True) as port:
-        # Requests that a GOAWAY frame crosses are sent again, and nginx logs them once.
+        # Requests that cross a GOAWAY frame are repeated, and nginx logs them once.
         before = connections(asked(log, read(port, seed=1), least=RANGES))
         report = read(port, seed=2)
         assert report["connections"] >= math.ceil(RANGES / 100)
@@ -112,7 +112,7 @@ def test_goaway_frames_lose_nothing(secure, read, tmp_path):
 def test_the_stream_limit_of_a_server_is_obeyed(secure, read, tmp_path):
     log = tmp_path / "access.log"
     with nginx(secure, log, f"{servers.ONE_RANGE} http2_max_concurrent_streams 5;") as port:
-        # What it refuses before its limit is known is sent again, and nginx does not log it.
+        # Requests that it refuses before its limit is known are repeated, and nginx does not log them.
         before = connections(asked(log, read(port, seed=1), least=RANGES))
         report = read(port, seed=2)
         assert len(connections(asked(log, report, before))) <= report["connections"] <= 8
@@ -120,7 +120,7 @@ def test_the_stream_limit_of_a_server_is_obeyed(secure, read, tmp_path):
 
 
 def test_the_request_limit_of_a_server_is_obeyed(secure, read, tmp_path):
-    """nginx counts each stream as a connection here, and answers 503 to what is beyond."""
+    """nginx counts each stream as a connection here, and responds with 429 above the limit."""
     log = tmp_path / "access.log"
     limits = f"{servers.ONE_RANGE} limit_conn_zone $server_name zone=all:1m; limit_conn all 40; limit_conn_status 429;"
     with nginx(secure, log, limits) as port:
@@ -143,7 +143,7 @@ def test_servers_without_http2_or_with_multiple_ranges_use_http1(secure, read, t
 
 
 def test_caddy_after_a_server_of_single_ranges_uses_http2(secure, read, tmp_path):
-    """Caddy sends many ranges, and speaks HTTP/2 unasked. The store knows another server at its address."""
+    """Caddy sends many ranges, and chooses HTTP/2 itself. The store has another server at its address."""
     require("caddy")
     folder, tls = secure
     log = tmp_path / "access.log"
@@ -155,5 +155,5 @@ def test_caddy_after_a_server_of_single_ranges_uses_http2(secure, read, tmp_path
         assert asked(log, learning) == before
         assert RANGES <= report["requests"] <= RANGES + 2
         assert report["connections"] <= 8
-        # Over HTTP/1.1 each of them would have to wait for one in eight others.
+        # Over HTTP/1.1, at most one request per connection would be in flight.
         assert report["round_trips"] < RANGES / 64

@@ -6,12 +6,12 @@ import pytest
 
 pytestmark = pytest.mark.netns
 
-# When the recorded job ran, in seconds since 1970: it does not matter.
+# The start time of the recorded job, in seconds since 1970, which has no effect.
 START = 1_795_287_595
 
 
 def baskets(path, *branches):
-    """(offset, bytes) of the baskets of some branches of the tree, in the order in which a query meets them."""
+    """(offset, bytes) of the baskets of some branches of the tree, in the order in which a query reads them."""
     uproot = pytest.importorskip("uproot")
     with uproot.open(path) as file:
         found = []
@@ -48,7 +48,7 @@ def test_a_job_waits_for_six_round_trips_at_first_and_three_afterwards(hither, f
     trace, needed, reads = job
     first, seen = replayed(hither, far, trace, tmp_path)
     assert (first["reads"], first["bytes"]) == (reads, needed)
-    # What was tried and read ahead, and the tree's object.
+    # Including trial requests and prefetches, and the tree's object.
     assert first["report"]["bytes_payload"] <= 1.1 * (needed + talk.facts["tree_bytes"])
     assert seen["round_trips"] <= 6
     second, seen = replayed(hither, far, trace, tmp_path)

@@ -1,4 +1,4 @@
-"""A server that restarts: connections are refused for two seconds, before a program begins or in the middle of it."""
+"""A server that restarts: connections are refused for two seconds, before a program begins or during its run."""
 
 import contextlib
 import threading
@@ -29,7 +29,8 @@ def server(request, tmp_path, talk):
 
 @contextlib.contextmanager
 def restarting(upstream: int, dies_after: int | None):
-    """A port that leads to a server until this many bytes have passed, and again some time later; `None` is at once."""
+    """A port that leads to a server until this many bytes have passed, and again after a pause; `None` refuses from the
+    start."""
     with contextlib.ExitStack() as stack:
         first = stack.enter_context(Relay(upstream, dies_after=dies_after))
         if dies_after is None:

@@ -13,7 +13,7 @@ QUERY = ("rawtr", "--where", "E33>5", "--json")
 
 
 def counted(hither, far, *options):
-    """One run: hither's own report, and what the link saw."""
+    """One run: hither's own report, and the counters of the link."""
     far.where.reset()
     told = hither("draw", far.url("talk.root") + ":T", *QUERY, *options, where=far.where)
     assert told.code == 0, told.err
@@ -52,7 +52,7 @@ def test_a_warm_query_over_xrootd_opens_its_connections_at_once(hither, far, tal
 def test_the_report_matches_the_connections_and_bytes_on_the_link(hither, far):
     answer, seen = counted(hither, far, "--no-store", "--max-connections", 8)
     assert answer["report"]["connections"] == seen["connections"] <= 8
-    # Repeated segments would count twice.
+    # Repeated segments would be counted twice.
     assert seen["to_client"]["repeated_segments"] == 0
     assert seen["to_client"]["payload_bytes"] == answer["report"]["bytes_received"]
 
@@ -61,7 +61,7 @@ def test_payload_stays_close_to_needed_bytes(hither, far, talk):
     answer, seen = counted(hither, far, "--no-store")
     needed = talk.facts["query_bytes"] + talk.facts["tree_bytes"]
     assert answer["report"]["bytes_requested"] <= 1.1 * needed
-    # Part headers included.
+    # This includes part headers.
     assert seen["to_client"]["payload_bytes"] <= 1.2 * needed
 
 
@@ -73,7 +73,7 @@ def test_requests_stay_within_the_limit(hither, far, talk):
 
 
 def test_a_small_file_takes_one_request_per_round_trip(hither, far):
-    """Many are opened side by side: a second request for one of them is in the way of another."""
+    """Many files are opened concurrently: a second request for one of them would delay another."""
     columns = {f"column{at}": numpy.arange(1000, dtype="f4") * at for at in range(12)}
     with uproot.recreate(far.folder / "few.root") as file:
         file.mktree("events", {name: values.dtype for name, values in columns.items()}).extend(columns)

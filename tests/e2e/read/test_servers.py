@@ -1,7 +1,7 @@
-"""The servers that users have, as Debian ships them: the same answers from all, and hardly more requests than needed.
+"""The servers that users have, as shipped by Debian: the same results from all, and few more requests than necessary.
 
-What a server takes in one request differs (bench/harness/servers.py says how), and hither has to find out by itself: the first
-process may spend a few requests on that, the second one knows it from the store.
+The capacity of one request depends on the server (see bench/harness/servers.py), and hither has to find it by itself:
+the first process may spend a few requests on that, the second one reads it from the store.
 """
 
 import math
@@ -29,7 +29,7 @@ TEXT = len("123456789-123457788,")  # what a range of this file takes in a heade
 
 @dataclass(frozen=True)
 class Kind:
-    """A server, and the most ranges of ours that one request to it can carry."""
+    """A server, and the maximum number of these ranges in one request to it."""
 
     program: str
     start: Callable
@@ -63,7 +63,7 @@ def server(kind, tmp_path):
 
 @pytest.fixture
 def read(talk, tmp_path):
-    """Reads ranges of a file in a process of its own, checks every byte, and gives back the report."""
+    """Reads ranges of a file in a separate process, checks every byte, and returns the report."""
 
     def read(url: str, ranges: list[tuple[int, int]], *options, path: Path = talk.path) -> dict:
         wanted, output = tmp_path / "ranges", tmp_path / "bytes"
@@ -83,7 +83,7 @@ def read(talk, tmp_path):
 
 
 def scattered(size: int, count: int, seed: int, longest: int = 2000) -> list[tuple[int, int]]:
-    """Ranges in no order, hardly any of which touch."""
+    """Ranges in random order, few of which touch."""
     chance = random.Random(seed)
     return [(chance.randrange(size - longest), chance.randint(1, longest)) for _ in range(count)]
 
@@ -126,7 +126,8 @@ def test_thousands_of_ranges_take_few_requests_to_a_known_server(server, kind, t
     size = talk.facts["bytes"]
     read(url, scattered(size, RANGES, seed=1), *options)
     learning = server.requests("/talk.root")
-    # Each connection may have asked before the first answer told that one range at a time is all there is.
+    # Each connection may have sent a request before the first response showed that the server sends one range at a
+    # time.
     assert whole_files(learning) <= CONNECTIONS
 
     report = read(url, scattered(size, RANGES, seed=2), *options)
@@ -134,20 +135,20 @@ def test_thousands_of_ranges_take_few_requests_to_a_known_server(server, kind, t
     assert whole_files(known) == 0
     needed = math.ceil(RANGES / kind.ranges)
     assert len(known) <= max(1.2 * needed, 2 * CONNECTIONS + 4)
-    # Where a request takes one range, gaps are read over as far as they cost less than a request.
+    # If a request takes one range, gaps are also read as long as they cost less than a request.
     assert kind.ranges == 1 or report["bytes_requested"] <= 1.25 * report["bytes_used"]
 
 
 def test_a_corrupt_response_to_too_many_ranges_is_repeated(tmp_path, read):
-    """xrootd 5.5 begins to answer more than 1,024 ranges with 206, and writes an error into the middle of that. It gets
-    as many because another server used to be at its address, which took more."""
+    """For more than 1,024 ranges, xrootd 5.5 begins a response with 206, and writes an error into the middle of it. It
+    gets that many because the store has another server at its address, which accepted more."""
     for name in ("caddy", "xrootd"):
         require(name)
     folder, log = tmp_path / "www", tmp_path / "access.log"
     folder.mkdir()
     path = folder / "x.bin"
     path.write_bytes(random.Random(1).randbytes(999_999))
-    # Short numbers: all of them stay below the 16 KB at which it drops the connection.
+    # Short numbers: the header stays below the 16 KB at which it drops the connection.
     ranges = [(first, 5) for first in range(0, 999_990, 880)]
     where, options = Loopback(), ("--store", tmp_path / "store", "--max-connections", 1)
     with servers.caddy(where, folder) as before, servers.xrootd(where, folder, log) as after, Relay(before) as relay:

@@ -1,5 +1,5 @@
-"""Every verb that reads, twice over a path whose latency TCP does not show, as a tunnel or a proxy: the second time
-with what the first one has stored of the server.
+"""Every verb that reads, twice over a path whose latency TCP does not show, such as a tunnel or a proxy: the second
+time with the stored data of the server.
 """
 
 import random
@@ -35,7 +35,7 @@ VERBS = [
 
 
 class Plain(QuietHandler):
-    """Single ranges of one file without any validator."""
+    """Serves single ranges of one file without a validator."""
 
     def do_GET(self):
         first, last = 0, len(CONTENT) - 1
@@ -73,7 +73,7 @@ def test_a_verb_ends_and_gives_the_same_each_time(hither, served_small, relayed,
     host, relay = relayed.reach(port)
     names = {"url": f"http://{host}:{relay}", "out": tmp_path / "out", "source": served_small.folder}
     (tmp_path / "out").mkdir()
-    # What is known of the path afterwards: many connections.
+    # The stored data of the path then suggest many connections.
     assert hither("cp", f"{names['url']}/big", tmp_path / "first").code == 0
     command = [word.format(**names) for word in verb]
     seen = [hither(*command) for _ in range(2)]

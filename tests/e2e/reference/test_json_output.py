@@ -1,4 +1,4 @@
-"""Every key of `--json` is in docs/reference/json-output.md with its type, and every key there is printed."""
+"""Every key of `--json` is in docs/reference/json-output.md with its type, and every key on that page is printed."""
 
 import json
 import re

@@ -22,7 +22,7 @@ METRIC = re.compile(r"^# HELP (\S+) (.+)\n# TYPE \1 (\w+)$", re.MULTILINE)
 
 
 def page(text: str) -> str:
-    """Returns the page for what a server exports."""
+    """Returns the page for the exported metrics."""
     rows = []
     for name, meaning, kind in METRIC.findall(text):
         labels = set()

@@ -1,4 +1,4 @@
-"""ROOT over the plug-in gives the answers that it gives for local files, with few requests."""
+"""ROOT with the plug-in has the same results as for local files, with few requests."""
 
 import os
 import shutil
@@ -45,8 +45,8 @@ answer()
 """
 
 
-# A busy machine looks like a long path, over which a read is spread, and an idle connection takes over half of a request
-# that is slow. Over one connection the requests are those of the plan.
+# A busy machine looks like a long path, over which a read is split, and an idle connection takes over half of a slow
+# request. Over one connection the requests are those of the plan.
 FEW = {"HITHER_MAX_CONNECTIONS": "1"}
 
 
@@ -59,8 +59,8 @@ def test_draw_is_as_for_a_local_file_with_few_requests(root_plugin, site, small,
     assert found["mean"] == pytest.approx(small.facts["mean"], rel=1e-12)
     assert found["stddev"] == pytest.approx(small.facts["stddev"], rel=1e-12)
     requests = site.requests("/small.root")
-    # 52 baskets are read; nginx takes few ranges in one request. Without a cache of ROOT's the library finds the
-    # branches, after the first baskets.
+    # 52 baskets are read; nginx accepts few ranges in one request. Without ROOT's own cache the library learns the
+    # branches from the first baskets.
     assert len(requests) <= (10 if cache != 0 else 35), requests
 
 
@@ -69,7 +69,7 @@ def test_draw_works_with_hither_serve_and_xrootd(root_plugin, served_small, xroo
         found = root_plugin.run(DRAW, FEW, url=url, cache=None).answer
         assert (found["kind"], found["selected"]) == ("THitherFile", small.facts["selected"]), url
     assert served_small.stop() == 0
-    # Ends; tree; first baskets of all branches; the baskets of the query.
+    # The ends; the tree; the first baskets of all branches; the baskets of the query.
     lines = [line for line in served_small.logged() if line["target"] == "/small.root"]
     assert len(lines) <= 10, "\n".join(map(str, lines))
 
@@ -81,7 +81,7 @@ def test_data_frames_are_equal_with_and_without_threads(root_plugin, site, xroot
     entries, total, bins = found["local"]
     assert entries == 9000
     assert found["remote"] == found["local"]
-    # Threads add in another order.
+    # Threads add in a different order.
     assert found["parallel"] == [entries, pytest.approx(total, rel=1e-9), bins]
 
 
@@ -124,12 +124,13 @@ answer(remote=look(arguments["url"]), local=look(arguments["path"]))
     assert found["remote"] == found["local"]
     assert found["local"][0] == 0.5 * sum(range(20000))
     requests = site.requests("/ntuple.root")
-    # Several clusters of several columns.
+    # Several clusters of several columns in one request.
     assert any("," in line.ranges for line in requests)
     assert len(requests) <= 20, requests
 
 
-# Files of one size and layout, whose entries are all the same number. Baskets of 4 KB are not compressed.
+# Files of the same size and layout, in each of which all entries are the same number. Baskets of 4 KB are not
+# compressed.
 VERSIONS = """
 from array import array
 for version in (1, 2):
@@ -205,7 +206,7 @@ def test_an_open_file_is_read_in_one_version(root_plugin, site, served_small, ve
         found = done.answer
         assert found["2"] == 0, found
         assert found["1"] >= 3000
-        # What was fetched before may do for all of it; else ROOT prints that the file has changed.
+        # The bytes that were fetched before may suffice; otherwise ROOT prints that the file has changed.
         assert found["failed"] == 0 or "the file changed on the server" in done.err, done.err
         if cache == 0:
             assert found["failed"] > 0, found
@@ -244,7 +245,7 @@ def test_the_environment_is_read_as_by_the_command(root_plugin, site, small, tmp
     assert found["selected"] == small.facts["selected"]
     assert [path.name for path in store.iterdir() if path.name.startswith("endpoint-")]
     first = len(site.requests("/small.root"))
-    # The next process has size, keys and tree from there, and asks for as many ranges at a time as the first one.
+    # The next process has size, keys and tree from the store, and requests as many ranges at a time as the first one.
     root_plugin.run(DRAW, environment={"HITHER_STORE": str(store)}, url=url, cache=None)
     assert len(site.requests("/small.root")) <= 3 * first
 

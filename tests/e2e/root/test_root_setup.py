@@ -1,4 +1,4 @@
-"""`hither root-setup`: what it writes where, and what it says if something is missing."""
+"""`hither root-setup`: the files that it writes, and its messages if something is missing."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import os
 import pytest
 from root_program import fake_root, setup
 
-# The compiler and ROOT of these tests are scripts: what they make is tried by the other tests.
+# The compiler and ROOT of these tests are scripts: other tests build and use the real plug-in.
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_what_is_missing_is_named(home, tmp_path, what, arguments, environment, 
     root = fake_root(tmp_path, headers="FAKE_HEADERS" not in environment)
     environment = {name: value.replace("/tmp/a b", str(tmp_path / "a b")) for name, value in environment.items()}
     arguments = [str(root.script) if word == "FAKE" else word for word in arguments]
-    # Only the scripts of the fake ROOT are programs then.
+    # Then only the scripts of the fake ROOT can be executed.
     path = {"PATH": str(root.script.parent) + "/none"} if what == "no compiler" else {}
     done = setup(home, *arguments, **{**root.environment, **path, **environment})
     assert done.returncode != 0, what

@@ -1,4 +1,4 @@
-"""Files that ROOT writes over the plug-in, and directories as gSystem sees them."""
+"""Files that ROOT writes with the plug-in, and directories in gSystem."""
 
 import re
 from pathlib import Path
@@ -63,7 +63,7 @@ def test_a_file_that_is_not_closed_is_written_when_root_ends(root_plugin, root_p
 
 
 def test_what_cannot_be_put_is_kept_and_named(root_plugin, site, tmp_path):
-    """This server takes no uploads."""
+    """This server accepts no uploads."""
     spool = tmp_path / "spool"
     spool.mkdir()
     done = root_plugin.run(

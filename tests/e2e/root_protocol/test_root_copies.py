@@ -1,4 +1,4 @@
-"""`hither cp --third-party` between two xrootd servers: the file goes from one to the other, and not through here."""
+"""`hither cp --third-party` between two xrootd servers: the file is sent directly from one to the other."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ from bench.harness.waiting import readable
 UNSUPPORTED, INTERRUPTED, PATIENCE = 8, 130, 60
 TPC = "ofs.tpc pgm {program}\nxrootd.chksum max 2 adler32\n"
 CONTENT = os.urandom(5_000_000)
-# The arguments of a copy program end with source and target.
+# The last arguments of a copy program are source and target.
 STUCK = '#!/bin/sh\nfor target; do :; done\nhead -c 3000000 /dev/zero > "$target"\necho $$ > {pipe}\nexec sleep 1000\n'
 
 
@@ -37,7 +37,7 @@ class Side:
 
 @pytest.fixture
 def serve(tmp_path):
-    """Starts xrootd; without a program it does no third-party copies."""
+    """Starts xrootd; without a program it does not support third-party copies."""
     require("xrootd")
     tmp_path.chmod(0o755)
     with contextlib.ExitStack() as stack:
@@ -141,6 +141,6 @@ def test_an_interrupt_ends_the_copy_at_the_target_and_removes_its_file(serve, tm
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == INTERRUPTED, process.stderr.read()
     assert here.names() == []
-    # A process that has ended is readable.
+    # The descriptor of an ended process is readable.
     assert readable(watched, timeout=PATIENCE), "the copy program was not stopped"
     os.close(watched)

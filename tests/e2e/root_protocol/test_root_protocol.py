@@ -1,4 +1,5 @@
-"""root:// and roots://: the same results, in as few round trips as the protocol allows, from servers of several kinds."""
+"""root:// and roots://: the same results, in as few round trips as the protocol allows, with several kinds of
+servers."""
 
 import hashlib
 import os
@@ -20,7 +21,7 @@ UNIX = "xrootd.seclib libXrdSec.so\nsec.protocol unix\nsec.protbind * only unix\
 
 @pytest.fixture
 def serve(tmp_path, small):
-    """Starts xrootd with further lines of configuration; gives its port."""
+    """Starts xrootd with additional lines of configuration; yields its port."""
     require("xrootd")
     folder = tmp_path / "served"
     folder.mkdir()
@@ -39,7 +40,7 @@ def serve(tmp_path, small):
 
 @pytest.fixture(scope="module")
 def away(netns):
-    """A link: on loopback an answer may come before the next request is written."""
+    """A link: on loopback a response may arrive before the next request is written."""
     with Wan(Link("x", 20, None, "another site"), real_time=True) as where:
         yield where
 
@@ -57,7 +58,7 @@ def drawn(small, url, *options, authority=None, where=None):
 def test_a_cold_read_takes_four_round_trips_and_a_warm_one_takes_one(serve, small, tmp_path, away, more):
     url = f"root://{away.server_host}:{serve(away, more=more)}"
     store = ("--store", str(tmp_path / "store"))
-    # Login, open and head; tail; tree; baskets. A login that has to be done again takes two more.
+    # Login, open and head; tail; tree; baskets. A repeated login takes two more.
     assert drawn(small, url, *store, where=away)["round_trips"] <= (6 if more else 4)
     assert drawn(small, url, *store, where=away)["round_trips"] == 1
     assert drawn(small, url, "--no-store", "--max-connections", "1", where=away)["connections"] <= 2
@@ -88,7 +89,7 @@ def test_a_server_that_requires_tls_is_remembered(serve, small, tmp_path, away):
     drawn(small, url, *store, authority=tls.authority, where=away)
     again = drawn(small, url, *store, authority=tls.authority, where=away)
     assert (again["round_trips"], again["connections"]) == (2, 1)
-    # It has none any more.
+    # It has none left.
     assert drawn(small, f"root://{away.server_host}:{serve(away)}", *store, where=away)["retries"] == 0
     refused = run([HITHER, "stat", f"{url}//{small.path.name}", "--no-store"], away)
     assert "certificate" in refused.err, refused.err
@@ -101,7 +102,7 @@ def test_a_server_without_tls_is_an_error_for_roots(serve, small):
 
 
 def test_a_failed_login_names_the_accepted_methods(serve, small, tmp_path):
-    # Where keys are that were shared with others.
+    # The path of keys that are shared with others.
     keys = tmp_path / "sss.keytab"
     subprocess.run(["xrdsssadmin", "-k", "1", "-u", "anybody", "-g", "usrgroup", "add", keys], check=True, capture_output=True)
     if os.geteuid() == 0:
@@ -117,7 +118,7 @@ def test_a_failed_login_names_the_accepted_methods(serve, small, tmp_path):
 def test_a_directory_is_located_once(serve, small, tmp_path):
     data = serve()
     (tmp_path / "served" / "other").symlink_to(small.path)
-    # Each sends to the next one, whatever is asked for.
+    # Each redirects every request to the next one.
     inner = serve(more=f"xrootd.redirect localhost:{data} /\n")
     outer = serve(more=f"xrootd.redirect localhost:{inner} /\n")
     store = ("--store", str(tmp_path / "store"))
@@ -128,7 +129,7 @@ def test_a_directory_is_located_once(serve, small, tmp_path):
     assert other.code == 0, other.err
     assert other.json["selected"] == small.facts["selected"]
     assert other.json["report"]["retries"] == 0
-    # In another directory it may be anywhere.
+    # A file in another directory may be on any server.
     (tmp_path / "served" / "d").mkdir()
     (tmp_path / "served" / "d" / "f").symlink_to(small.path)
     lost = run([HITHER, "stat", f"root://127.0.0.1:{outer}//d/f", *store])
@@ -137,7 +138,8 @@ def test_a_directory_is_located_once(serve, small, tmp_path):
 
 @pytest.fixture
 def cluster(tmp_path):
-    """Two data servers behind a manager, with a file on each and one on both: URL, content of the latter, and ports."""
+    """Two data servers behind a manager, with a file on each and one on both: URL, content of the shared file, and
+    ports."""
     require("cmsd")
     content = os.urandom(60_000_000)
     folders = [tmp_path / "a", tmp_path / "b"]
@@ -148,7 +150,7 @@ def cluster(tmp_path):
         (folder / f"only-{folder.name}").write_bytes(folder.name.encode())
     with servers.xrootd_cluster(Loopback(), folders) as (port, ports):
         url = f"root://localhost:{port}/"
-        # The manager asks around for a second before it says that a file is not there.
+        # The manager queries its servers for a second before it reports that a file does not exist.
         for _ in range(60):
             told = [run([HITHER, "cat", f"{url}/only-{name}", "--no-store"]).out for name in ("a", "b")]
             if told == ["a", "b"]:
@@ -161,7 +163,7 @@ def test_a_manager_locates_files_and_a_replacement_for_a_dead_server(cluster):
     url, content, ports = cluster
     reading = subprocess.Popen([HITHER, "cat", f"{url}/both", "--no-store"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     got = [reading.stdout.read(1_000_000)]
-    # It waits for us to take what it has, long before the end.
+    # It waits until the client reads what it has sent, long before the end.
     connected = subprocess.run(["ss", "-Htn", "state", "established"], capture_output=True, text=True, check=True).stdout
     used = [port for port in ports if f":{port} " in connected]
     assert used, connected
@@ -175,7 +177,7 @@ def test_a_manager_locates_files_and_a_replacement_for_a_dead_server(cluster):
 def test_a_wrong_cached_location_is_replaced(cluster, tmp_path):
     url, content, ports = cluster
     store = ("--store", str(tmp_path / "store"))
-    # Each is looked for where the one before was.
+    # Each file is first requested from the server of the previous one.
     for name in ("a", "b", "a", "b", "b", "b"):
         told = run([HITHER, "cat", f"{url}/only-{name}", *store])
         assert (told.code, told.out) == (0, name), told.err

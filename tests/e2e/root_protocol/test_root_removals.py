@@ -1,4 +1,5 @@
-"""Removals over root:// and XrdHttp, whose listings show links to directories as directories: no file behind a link goes."""
+"""Removals over root:// and XrdHttp, whose listings show links to directories as directories: no file behind a link is
+removed."""
 
 import shutil
 from pathlib import Path
@@ -18,7 +19,7 @@ FAILED, UNSUPPORTED = 5, 8
 def served(request, tmp_path):
     """The folder of an xrootd server, and its port.
 
-    In it are a directory `precious`, and a directory `d` with a relative link to it, one in a directory, and an
+    It contains a directory `precious`, and a directory `d` with a relative link to it, a link in a subdirectory, and an
     empty directory.
     """
     if request.param == 6 and not servers.XROOTD6.exists():
@@ -40,7 +41,7 @@ def served(request, tmp_path):
 
 
 def open_up(folder: Path) -> None:
-    """Let the server change what is in a folder."""
+    """Lets the server change the contents of a folder."""
     for path in (folder, *folder.rglob("*")):
         if not path.is_symlink():
             path.chmod(0o777 if path.is_dir() else 0o666)
@@ -76,7 +77,7 @@ def test_a_link_that_the_server_does_not_remove_is_an_error_and_not_entered(serv
     folder, port = served
     shutil.rmtree(folder / "d/sub")
     (folder / "d/link").unlink()
-    # xrootd takes an absolute link for one of its own, to where a file is.
+    # xrootd interprets an absolute link as one within its own root, where the target is a file.
     (folder / "d/link").symlink_to(folder / "precious")
     for name in ("d", "d/link"):
         told = hither("rm", "-r", url.format(port).removesuffix("d") + name, code=UNSUPPORTED)

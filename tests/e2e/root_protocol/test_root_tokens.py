@@ -33,7 +33,7 @@ def installed(library: str) -> bool:
 
 @pytest.fixture
 def issued(tmp_path, monkeypatch):
-    """A server that wants tokens of an issuer, with the files `open/f` and `closed/f`: its port, the issuer, and the
+    """A server that requires tokens of an issuer, with the files `open/f` and `closed/f`: its port, the issuer, and the
     authority of both."""
     require("xrootd")
     if not installed("libXrdAccSciTokens"):
@@ -61,7 +61,7 @@ def issued(tmp_path, monkeypatch):
 
 
 def trusting(authority: Path, cache: Path, command: list[str]) -> list[str]:
-    """The command on a machine that is called localhost and trusts one authority only."""
+    """The command on a machine that is called localhost and trusts only one authority."""
     script = (
         f'hostname localhost && mount --bind {authority} /etc/ssl/certs/ca-certificates.crt && exec env XDG_CACHE_HOME={cache} "$@"'
     )
@@ -70,7 +70,7 @@ def trusting(authority: Path, cache: Path, command: list[str]) -> list[str]:
 
 @pytest.fixture
 def cat(issued, tmp_path):
-    """Reads a file with a token, or with none."""
+    """Reads a file with or without a token."""
     port, _, authority = issued
     home = tmp_path / "home"
     home.mkdir()
@@ -109,7 +109,7 @@ def test_an_error_explains_a_wrong_token(issued, cat):
     foreign = cat("open/f", issuer.token(iss="https://elsewhere.example"))
     assert foreign.code == CREDENTIALS, foreign.err
     assert "elsewhere.example" in foreign.err, foreign.err
-    # It is the server who minds.
+    # The server checks it.
     other = cat("open/f", issuer.token(aud="https://elsewhere.example"))
     assert other.code == CREDENTIALS, other.err
     assert "aud" in other.err, other.err

@@ -1,4 +1,4 @@
-"""Authorization and reserved space of `hither serve`: with curl and an issuer that signs."""
+"""Authorization and reserved space of `hither serve`: with curl and an issuer of signed tokens."""
 
 import json
 import shutil
@@ -192,7 +192,7 @@ def test_rsa_and_ecdsa_keys_are_accepted(tmp_path, keys):
 
 
 def signed(folder: Path, name: str, subject: str, by: str, extensions: str = "basicConstraints=CA:FALSE\n") -> None:
-    """A certificate and its key in one file, followed by those that `by` has."""
+    """A certificate and its key in one file, followed by the certificates of `by`."""
     at = {kind: str(folder / f"{name}.{kind}") for kind in ["key", "csr", "crt", "ext", "pem"]}
     openssl("genpkey", "-quiet", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", at["key"])
     openssl("req", "-new", "-key", at["key"], "-subj", subject, "-out", at["csr"])
@@ -241,11 +241,11 @@ def test_certificates_and_proxies_have_the_name_of_their_user(tmp_path):
         assert [status(name) for name in ["alice", "proxy", "second"]] == [200, 200, 200]
         assert status("proxy", "/bob") == 403
         assert (status("bob"), status(None)) == (403, 401)
-        # No connection at all.
+        # These get no connection.
         assert [status(name) for name in ["forged", "unmarked", "mallory"]] == [0, 0, 0]
 
 
-# `openssl ca` keeps books of what it signs and revokes.
+# `openssl ca` keeps a database of signed and revoked certificates.
 BOOKS = """\
 [ca]
 default_ca = books
@@ -300,7 +300,7 @@ def test_revoked_certificates_and_names_outside_of_the_policy_are_refused(tmp_pa
         (authorities / "5168735f.signing_policy").write_text(POLICY)
         served.stop()
         served.start()
-        # A connection that is refused has no status. The policy does not allow the comma's name either.
+        # A refused connection has no status. The policy does not allow the name with the comma either.
         assert statuses() == {"alice": 0, "bob": 200, "comma": 0, "stranger": 0}
         command = ["openssl", "s_client", "-ign_eof", "-connect", served.url.removeprefix("https://")]
         command += ["-cert", str(tmp_path / "alice.pem"), "-key", str(tmp_path / "alice.key")]

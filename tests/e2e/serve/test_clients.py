@@ -1,9 +1,9 @@
-"""A running `hither serve`, in clear text and over TLS, with the programs that read event data and those of grids.
+"""A running `hither serve`, in clear text and over TLS, with programs that read event data and grid programs.
 
-What else is tried with such programs is in test_serve.py (curl, davix, gfal2, rclone, litmus) and test_third_party.py.
+Further tests with such programs are in test_serve.py (curl, davix, gfal2, rclone, litmus) and test_third_party.py.
 
-What is the client's fault, and not tried for that reason: XrdCl's plug-in 5.5.3 copies pieces of a vector read to wherever
-uninitialised memory says, asks for no listing over http, and answers `mkdir -p` without making anything.
+Not tested because of errors of the client: XrdCl's plug-in 5.5.3 copies pieces of a vector read to uninitialised
+addresses, cannot request listings over http, and reports success for `mkdir -p` without creating the directory.
 """
 
 import json
@@ -26,7 +26,7 @@ from bench.reads import pieces
 
 @dataclass
 class Trusted:
-    """A server, and what makes programs believe its certificate."""
+    """A server, and the settings that make programs trust its certificate."""
 
     served: Served
     environment: dict[str, str]
@@ -50,7 +50,7 @@ def site(request, tmp_path, small):
     if request.param == "https":
         tls = servers.certificate(tmp_path)
         flags += ["--tls-cert", str(tls.certificate), "--tls-key", str(tls.key)]
-        # Grid programs want a folder with authorities by the hash of their names.
+        # Grid programs need a folder of authorities, named by the hash of their subjects.
         folder = tmp_path / "authorities"
         folder.mkdir()
         (folder / "authority.pem").write_bytes(tls.authority.read_bytes())
@@ -58,7 +58,7 @@ def site(request, tmp_path, small):
         environment = {"X509_CERT_DIR": str(folder), "SSL_CERT_FILE": str(tls.authority)}
         authority = tls.authority
     with serving(tmp_path, *flags) as served:
-        # Not a link: the server follows none that leads out of its tree.
+        # Copied, not linked: the server does not follow links out of its tree.
         served.file("small.root", small.path.read_bytes())
         yield Trusted(served, environment, authority)
 
@@ -77,7 +77,7 @@ def assert_right(answer: dict, facts: dict) -> None:
 
 @pytest.mark.parametrize("source", ["default", "HTTPSource"])
 def test_uproot_reads_a_tree(site, small, source):
-    """`default` is fsspec with aiohttp; HTTPSource asks for many ranges at a time."""
+    """`default` is fsspec with aiohttp; HTTPSource requests many ranges at a time."""
     assert_right(query(site, "uproot_read", source, str(small.path)), small.facts)
     requests = [line for line in site.logged() if line["target"] == "/small.root"]
     assert {line["status"] for line in requests} <= {200, 206}
@@ -87,11 +87,11 @@ def test_uproot_reads_a_tree(site, small, source):
 
 
 def test_root_reads_a_tree(site, small):
-    """TFile::Open gives a TWebFile, which asks for vectors of a TTreeCache as one request each."""
+    """TFile::Open returns a TWebFile, which requests each vector of a TTreeCache in one request."""
     if find_spec("ROOT") is None:
         require("ROOT")
     assert_right(query(site, "root_draw"), small.facts)
-    # It writes the whole URL into the request.
+    # It writes the whole URL into the request line.
     requests = [line for line in site.logged() if line["target"].endswith("/small.root")]
     assert {line["status"] for line in requests} <= {200, 206}
     assert max(line.get("ranges") or 0 for line in requests) > 1
@@ -126,7 +126,7 @@ def test_davix_reads_vectors(site, small, tmp_path):
 def test_xrdcl_uploads_and_downloads_through_its_plug_in(site, small, tmp_path):
     if not Path("/etc/xrootd/client.plugins.d/xrdcl-http-plugin.conf").exists():
         require("xrootd-client-http-plugins")
-    # Without that word xrdcp refuses to look for a plug-in.
+    # Without this variable xrdcp does not look for a plug-in.
     allowed = {"env": {"XRDCP_ALLOW_HTTP": "1"}}
     site.run("xrdcp", "-f", site.url("small.root"), tmp_path / "got", **allowed)
     assert (tmp_path / "got").read_bytes() == small.path.read_bytes()
@@ -145,11 +145,11 @@ def test_davix_changes_the_namespace(site, tmp_path):
     site.run("davix-mkdir", *trust, site.url("d"))
     site.run("davix-put", *trust, tmp_path / "source", site.url("d/%C3%A4%20b"))
     assert (site.served.folder / "d" / "ä b").read_bytes() == CONTENT
-    # It shows names as they stand in the answer.
+    # It shows names as encoded in the response.
     assert site.run("davix-ls", *trust, site.url("d/")).split() == ["%C3%A4%20b"]
     site.run("davix-get", *trust, site.url("d/%C3%A4%20b"), tmp_path / "got")
     assert (tmp_path / "got").read_bytes() == CONTENT
-    # It ends with 255 or 0, whatever came of it (davix 0.8.4).
+    # Its exit code is 255 or 0, independent of the result (davix 0.8.4).
     moving = ["davix-mv", *trust, site.url("d/%C3%A4%20b"), site.url("d/moved")]
     subprocess.run(moving, check=False, timeout=PATIENCE, capture_output=True)
     assert (site.served.folder / "d" / "moved").read_bytes() == CONTENT

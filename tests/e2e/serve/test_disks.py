@@ -1,6 +1,6 @@
-"""`hither serve`, and copies, on disks that are full, for reading only, without attributes, or lose their power.
+"""`hither serve`, and copies, on disks that are full, read-only, without attributes, or lose power.
 
-Each test has a mount namespace of its own with the file systems it needs: what runs in it is this file again, as a program.
+Each test has a mount namespace with the file systems that it needs, in which this file runs again as a program.
 """
 
 import fcntl
@@ -28,7 +28,7 @@ LOTS = "/.well-known/hither/lots"
 
 
 class Served:
-    """A server over a folder, and requests to it on connections of their own."""
+    """A server over a folder, and requests to it, each on a new connection."""
 
     def __init__(self, root: Path, more: str = "", log: Path | None = None):
         self.root, self.log = root, log
@@ -57,7 +57,7 @@ class Served:
             self.told, self.headers = answer.read(), answer.headers
             return answer.status
         except (BrokenPipeError, ConnectionResetError):
-            # Refused before all of it was sent.
+            # The request was refused before all of it was sent.
             answer = connection.response_class(connection.sock)
             answer.begin()
             return answer.status
@@ -76,7 +76,7 @@ def run(*command) -> None:
 
 @contextmanager
 def mounted(folder: Path, kind: str, size: int, options: str = ""):
-    """A folder that is a small file system."""
+    """A folder on a small file system."""
     folder.mkdir(exist_ok=True)
     more = f",{options}" if options else ""
     if kind in ("tmpfs", "ramfs"):
@@ -94,7 +94,7 @@ def mounted(folder: Path, kind: str, size: int, options: str = ""):
 
 
 def fill(folder: Path) -> Path:
-    """Leaves no block free."""
+    """Fills the disk, so that no block is free."""
     filler = folder / "filler"
     with filler.open("wb", buffering=0) as file:
         for size in (MIB, 4096, 1):
@@ -111,7 +111,7 @@ PATCH = """<D:propertyupdate xmlns:D="DAV:"><D:set><D:prop><x xmlns="u">{}</x></
 
 
 def full_disk(folder: Path) -> None:
-    """Whatever needs space is 507 when there is none, whatever needs none is done, and all is well when there is some."""
+    """Requests that need space get 507 on a full disk, all others succeed, and all succeed once there is space."""
     with mounted(folder / "disk", "ext4", 32 * MIB) as disk:
         root = disk / "data"
         (root / "d").mkdir(parents=True)
@@ -127,14 +127,14 @@ def full_disk(folder: Path) -> None:
             assert served.ask("COPY", "/d", Destination="/copies") == 507
             part = ".hither-0123456789abcdef.part"
             assert served.ask("PUT", f"/{part}", bytes(9), Content_Range="bytes 0-8/9000000") == 507
-            # Attributes fit into the inode as long as they are small.
+            # Small attributes fit into the inode.
             assert served.ask("PROPPATCH", "/d/file", PATCH.format("x" * 9000)) == 507, served.told
             made = [served.ask("MKCOL", f"/m{n}") for n in range(300)]
             assert set(made) <= {201, 507} and 507 in made, made
             more = json.dumps({"path": "other", "bytes": 4 * MIB, "lease_seconds": 9})
             assert served.ask("POST", LOTS, more) == 507, served.told
             assert served.ask("PATCH", f"{LOTS}/{lot}", json.dumps({"bytes": 9 * MIB})) == 507
-            # The lease goes on, and what is in the lot has its place on the full disk.
+            # The lease continues, and the files of the lot keep their reserved space on the full disk.
             assert served.ask("PATCH", f"{LOTS}/{lot}", json.dumps({"lease_seconds": 500})) == 200, served.told
             assert served.ask("GET", "/d/file") == 200 and len(served.told) == MIB
             assert sorted(path.name for path in (root / "d").iterdir()) == ["file"]
@@ -148,7 +148,7 @@ def full_disk(folder: Path) -> None:
 
 
 def lot_on_a_full_disk(folder: Path) -> None:
-    """Whoever has a lot writes into it on a disk that is full for all others, also a body of unknown length."""
+    """The owner of a lot writes into it on a disk that is full for all others, also a body of unknown length."""
     with mounted(folder / "disk", "ext4", 64 * MIB) as disk:
         root = disk / "data"
         (root / "lot").mkdir(parents=True)
@@ -163,7 +163,7 @@ def lot_on_a_full_disk(folder: Path) -> None:
 
 
 def read_only(folder: Path) -> None:
-    """Changes are 403 on a file system that comes to be for reading only while it is served."""
+    """Changes get 403 on a file system that becomes read-only while it is served."""
     with mounted(folder / "disk", "ext4", 32 * MIB) as disk:
         root = disk / "data"
         (root / "d").mkdir(parents=True)
@@ -174,7 +174,7 @@ def read_only(folder: Path) -> None:
 
 
 def failed_disk(folder: Path) -> None:
-    """So are changes of lots, when the kernel lets nothing be written any more since the file system is damaged."""
+    """The same for changes of lots, when the kernel makes a damaged file system read-only."""
     with mounted(folder / "disk", "ext4", 32 * MIB, "errors=remount-ro") as disk:
         root = disk / "data"
         (root / "d").mkdir(parents=True)
@@ -216,7 +216,7 @@ def changes(served: Served) -> None:
 
 
 def few_inodes(folder: Path) -> None:
-    """No inode is no space, and a memory file system is as good as another."""
+    """No free inode means no space, and a memory file system works like any other."""
     with mounted(folder / "disk", "tmpfs", 8 * MIB, "nr_inodes=8") as disk:
         root = disk / "data"
         root.mkdir()
@@ -229,7 +229,7 @@ def few_inodes(folder: Path) -> None:
 
 
 def no_attributes(folder: Path) -> None:
-    """Where neither attributes can be kept nor space be taken in advance, all but properties goes on."""
+    """If attributes and reservations are not supported, everything except properties works."""
     with mounted(folder / "disk", "ramfs", 0) as disk:
         root = disk / "data"
         (root / "d").mkdir(parents=True)
@@ -244,7 +244,7 @@ def no_attributes(folder: Path) -> None:
 
 
 def full_log(folder: Path) -> None:
-    """The disk of the access log is full: requests go on."""
+    """Requests succeed while the disk of the access log is full."""
     root = folder / "data"
     root.mkdir()
     (root / "file").write_bytes(b"hello")
@@ -255,7 +255,7 @@ def full_log(folder: Path) -> None:
 
 
 def power(folder: Path) -> None:
-    """Whatever was confirmed is there after a power loss, to the last byte; and this test would see it if it were not."""
+    """Every confirmed byte exists after a power loss; a negative control shows that the test would detect a loss."""
     for durable in (True, False):
         with mounted(folder / "disk", "ext4", 64 * MIB) as disk:
             root = disk / "data"
@@ -273,7 +273,7 @@ def power(folder: Path) -> None:
                 assert served.ask("MOVE", part, Destination="/m/moved") == 201
                 assert served.ask("COPY", "/d", Destination="/m/copy") == 201
                 held = os.open(disk, os.O_RDONLY)
-                # EXT4_IOC_SHUTDOWN, without a last write of the journal.
+                # EXT4_IOC_SHUTDOWN without flushing the journal.
                 fcntl.ioctl(held, 0x8004587D, struct.pack("I", 2))
                 os.close(held)
                 assert served.ask("PUT", "/d/late", body) >= 400
@@ -295,7 +295,7 @@ def cp(*arguments) -> subprocess.CompletedProcess:
 
 
 def too_large(folder: Path) -> None:
-    """A file that does not fit takes nothing of the disk; those that fit are copied."""
+    """A file that does not fit uses no disk space; those that fit are copied."""
     root = folder / "data"
     root.mkdir()
     for name, size in (("large", 100 * MIB), ("one", 30 * MIB), ("two", 30 * MIB)):
@@ -317,7 +317,8 @@ def too_large(folder: Path) -> None:
 
 
 def full_target(folder: Path) -> None:
-    """The disk is full in the middle of a file: whole blocks stay, the next attempt resumes from them, and the message says so."""
+    """The disk becomes full in the middle of a file: whole blocks are kept, the next attempt resumes from them, and the
+    message says so."""
     root = folder / "data"
     root.mkdir()
     (root / "file").write_bytes(os.urandom(30 * MIB))
@@ -340,7 +341,7 @@ def full_target(folder: Path) -> None:
 
 
 def small_files(folder: Path) -> None:
-    """The disk is full in the middle of a tree of small files: those that have no room leave nothing."""
+    """The disk becomes full in the middle of a tree of small files: files without space leave nothing behind."""
     root = folder / "data"
     (root / "tree").mkdir(parents=True)
     for number in range(60):
@@ -355,7 +356,7 @@ def small_files(folder: Path) -> None:
 
 
 def full_store(folder: Path) -> None:
-    """Copies and syncs go on where the store is full or read-only, and say that they cannot be resumed."""
+    """Copies and syncs continue if the store is full or read-only, and report that they cannot be resumed."""
     source = folder / "source"
     source.mkdir()
     (source / "file").write_bytes(b"x" * 3 * MIB)

@@ -1,4 +1,4 @@
-"""Times of files that are put: those of their sources, by `X-OC-Mtime`."""
+"""Times of uploaded files: those of their sources, set by `X-OC-Mtime`."""
 
 import os
 import urllib.request
@@ -27,7 +27,7 @@ def source_of(tmp_path, name: str, size: int):
     return source
 
 
-# A small file is sent in one request, a large one in pieces that get their name at the end.
+# A small file is sent in one request; a large one in pieces, which are renamed at the end.
 @pytest.mark.parametrize("size", [0, 10, 3 * MIB])
 def test_a_copy_has_the_time_of_its_source(hither, writing, tmp_path, size):
     source = source_of(tmp_path, "source", size)
@@ -76,12 +76,12 @@ def test_rclone_keeps_times(writing, tmp_path):
 
 
 FAR = 1_700_000_000_000
-"""Milliseconds taken for seconds: the year 55840, which no form of dates has."""
+"""Milliseconds interpreted as seconds: the year 55840, which no date format can represent."""
 
 
 @pytest.fixture
 def keeping():
-    """A directory whose files may have such a date."""
+    """A directory on a file system that supports such a date."""
     with TemporaryDirectory(dir="/dev/shm") as name:
         folder = Path(name)
         os.utime(folder, (FAR, FAR))

@@ -1,4 +1,5 @@
-"""`hither serve` killed amid its work: what it has promised is kept, and nothing is left over (bench/server/crashes.py, shortened)."""
+"""`hither serve` killed during its work: confirmed files are kept, and no partial ones are left
+(bench/server/crashes.py, shortened)."""
 
 import pytest
 

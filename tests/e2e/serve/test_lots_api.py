@@ -1,4 +1,4 @@
-"""The API of lots does what its description says, whatever schemathesis makes of that."""
+"""The API of lots conforms to its description, tested with requests that schemathesis generates."""
 
 import subprocess
 from pathlib import Path
@@ -9,7 +9,7 @@ from token_issuer import Issuer, Key
 
 ROOT = Path(__file__).resolve().parents[3]
 SCHEMATHESIS = ROOT / "target/peers/schemathesis/bin/schemathesis"
-# What 507 stands for is no failure of the server.
+# Status 507 is not a failure of the server.
 CONFIG = """
 [checks.not_a_server_error]
 expected-statuses = ["2xx", "3xx", "4xx", "507"]

@@ -1,4 +1,4 @@
-"""`hither lots`: space that is reserved, shown, renewed and released from the command line."""
+"""`hither lots`: space is reserved, shown, renewed and released on the command line."""
 
 from served import serving
 

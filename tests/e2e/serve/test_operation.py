@@ -1,4 +1,5 @@
-"""Running `hither serve`: its log, metrics, health, status page, reloads, the service manager, and copies elsewhere."""
+"""Running `hither serve`: its log, metrics, health, status page, reloads, the service manager, and replicas on other
+servers."""
 
 import ctypes
 import json
@@ -32,7 +33,7 @@ class Manager:
         self.socket.settimeout(PATIENCE)
 
     def told(self) -> list[str]:
-        """The names of the next message, in its order."""
+        """The names in the next message, in order."""
         message = self.socket.recv(4096).decode()
         return [line.partition("=")[0] for line in message.splitlines()]
 
@@ -62,7 +63,7 @@ class Served:
         )
 
     def reload(self) -> str:
-        """Sends SIGHUP; what it said about that."""
+        """Sends SIGHUP; returns the messages that follow."""
         before = self.complaints.stat().st_size
         self.process.send_signal(signal.SIGHUP)
         assert self.manager.told() == ["RELOADING", "MONOTONIC_USEC"]
@@ -81,7 +82,7 @@ class Served:
             return answer.read().decode()
 
     def stop(self) -> list[dict]:
-        """Ends it; the lines of the log."""
+        """Stops the server; returns the lines of its log."""
         if self.process.poll() is None:
             self.process.terminate()
             assert self.manager.told() == ["STOPPING"]
@@ -146,7 +147,7 @@ def test_the_log_names_the_user_and_the_reason_of_an_error(tmp_path):
 
 
 def test_prometheus_accepts_the_metrics(tmp_path):
-    """Every line is one of the text format 0.0.4, and no series is there twice."""
+    """Every line conforms to the text format 0.0.4, and no series occurs twice."""
     with serving(tmp_path) as served:
         served.curl("file.bin")
         with urllib.request.urlopen(served.metrics + "metrics", timeout=PATIENCE) as answer:
@@ -187,7 +188,7 @@ def test_a_reload_applies_valid_settings_and_ignores_invalid_ones(tmp_path):
 
 
 def test_the_log_continues_in_a_new_file(tmp_path):
-    """As logrotate does it: rename, then SIGHUP."""
+    """Like logrotate: rename, then SIGHUP."""
     with serving(tmp_path) as served:
         served.curl("file.bin?1")
         served.log.rename(tmp_path / "access.json.1")
@@ -233,14 +234,14 @@ def replicated(folder: Path, *before: str):
 
 
 def test_davix_finds_a_replica_when_the_first_ones_are_dead(tmp_path):
-    """The file is gone here; one copy's server is dead, the other one's is not."""
+    """The file is missing on this server; the server of one replica is dead, the other works."""
     davix = require("davix-get")
     with replicated(tmp_path, "http://127.0.0.1:1/store") as (served, store):
         (store / "copied").write_bytes(CONTENT)
         got = tmp_path / "got"
         subprocess.run([davix, served.base + "copied", got], check=True, timeout=PATIENCE, capture_output=True)
         assert got.read_bytes() == CONTENT
-        # Ours too, with the document.
+        # Hither reads it too, using the document.
         ours = subprocess.run(
             [HITHER, "cat", served.base + "copied?metalink"], check=True, timeout=PATIENCE, capture_output=True
         )
@@ -261,7 +262,7 @@ def test_aria2_downloads_from_all_replicas(tmp_path):
 
 
 def dom(folder: Path, url: str, *flags: str) -> str:
-    """A page as Chromium has it when its scripts have run."""
+    """A page in Chromium after its scripts have run."""
     chromium = require("chromium")
     command = [chromium, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}/profile", *flags]
     done = subprocess.run(
@@ -310,7 +311,7 @@ UNIT = ROOT / "packaging" / "hither-serve.service"
 def test_the_systemd_unit_is_valid_and_restricted(tmp_path):
     unit = tmp_path / UNIT.name
     unit.write_text(UNIT.read_text().replace("/usr/bin/hither", str(HITHER)))
-    # The manual page is installed by the package only.
+    # Only the package installs the manual page.
     verify = ["systemd-analyze", "verify", "--man=no", unit]
     done = subprocess.run(verify, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -324,7 +325,7 @@ def test_the_systemd_unit_is_valid_and_restricted(tmp_path):
 
 
 def landlock() -> int:
-    """The version of Landlock that the kernel has; 0 if none."""
+    """The Landlock version of the kernel; 0 if none."""
     return max(0, ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1))
 
 
@@ -337,12 +338,12 @@ def test_the_process_reaches_only_the_files_and_system_calls_of_its_settings(hit
         assert (status["Seccomp"], status["NoNewPrivs"]) == (("2", "1") if confined else ("0", "0"))
         if landlock() < 2:
             pytest.skip("this kernel has no Landlock that allows to move files (Linux 5.19)")
-        # A reload looks for a file that the settings did not name when the server started.
+        # A reload needs a file that the settings did not name when the server started.
         served.configure(f'write = true\n[auth]\n[[auth.issuers]]\nurl = "https://iam.example/"\nkeys = "{elsewhere}"\n')
         said = served.reload()
         assert "not reloaded" in said and str(elsewhere) in said, said
         assert ("ermission denied" in said) == confined, said
-        # Beside the configuration it is found.
+        # Next to the configuration it is readable.
         beside = tmp_path / "keys.json"
         beside.write_text("{}")
         served.configure(f'write = true\n[auth]\n[[auth.issuers]]\nurl = "https://iam.example/"\nkeys = "{beside}"\n')

@@ -1,4 +1,5 @@
-"""`hither serve` with the programs that people have: curl, davix, gfal2, rclone, litmus, a browser's view, and our own client."""
+"""`hither serve` with common programs: curl, davix, gfal2, rclone, litmus, a browser's view, and hither's own
+client."""
 
 import hashlib
 import os
@@ -84,7 +85,7 @@ def test_davix_lists_reads_writes_and_removes(writing, tmp_path):
     run("davix-mkdir", writing.url("e"))
     run("davix-put", tmp_path / "got", writing.url("e/put"))
     assert (writing.folder / "e/put").read_bytes() == CONTENT
-    # It says nothing, and ends with 255 or 0, whatever came of it (davix 0.8.4).
+    # It prints nothing, and its exit code is 255 or 0, independent of the result (davix 0.8.4).
     subprocess.run(["davix-mv", writing.url("e/put"), writing.url("e/moved")], check=False, timeout=PATIENCE)
     run("davix-rm", writing.url("e/moved"))
     assert list((writing.folder / "e").iterdir()) == []

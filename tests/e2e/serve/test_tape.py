@@ -1,4 +1,4 @@
-"""The WLCG Tape REST API of `hither serve`, over a script with a folder of "tapes"."""
+"""The WLCG Tape REST API of `hither serve`, with a script and a folder of "tapes"."""
 
 import contextlib
 import json
@@ -14,7 +14,7 @@ from served import Served, serving
 from bench.harness.waiting import readable, wait_until
 
 OFFLINE, ONLINE = 190, 10
-# A file is on tape while its content is in TAPES. The first question after it is wanted brings it.
+# A file is on tape while its content is in TAPES. The first query after its request brings it to disk.
 COMMAND = """#!/bin/sh
 action=$1 path=$2 name=${2##*/}
 echo "$action $name" >> LOG
@@ -34,7 +34,7 @@ exit 0
 
 
 class Site:
-    """A server, its folder, and what its tape system holds."""
+    """A server, its folder, and the content of its tape system."""
 
     def __init__(self, folder: Path, served: Served):
         self.folder, self.served = folder, served
@@ -180,7 +180,7 @@ def test_a_file_that_is_being_staged_is_promised_for_later(start):
     (site.folder / "command").write_text("#!/bin/sh\n[ $1 = state ] && echo nearline\nexit 0\n")
     assert site.ask("POST", f"{API}/stage", {"files": [{"path": "old"}]})[0] == 201
     assert site.ask("GET", "old")[0] == 202
-    # A request is its client's: nobody else has an id to ask with.
+    # A request belongs to its client: another client cannot know its id.
     assert site.ask("GET", f"{API}/stage/0123456789abcdef")[0] == 404
 
 

@@ -1,4 +1,5 @@
-"""Files that go between servers when a client says so: with davix, gfal2 and curl as clients, and xrootd as the other server."""
+"""Copies between servers on request of a client: with davix, gfal2 and curl as clients, and xrootd as the other
+server."""
 
 import contextlib
 import hashlib
@@ -32,7 +33,7 @@ clear_text = true
 networks = ["127.0.0.1", "::1"]
 marker_seconds = 0.05
 """
-# It loads what copies only where it has a certificate and authorities.
+# xrootd loads its third-party copy only with a certificate and authorities.
 XROOTD = """
 http.exthandler xrdtpc libXrdHttpTPC.so
 xrootd.chksum max 2 adler32
@@ -43,7 +44,7 @@ xrd.tlsca certfile {tls.authority}
 
 @contextmanager
 def copying(folder: Path, settings: str = SETTINGS, *flags: str):
-    """A server that copies from and to others on this machine."""
+    """A server that copies from and to other servers on this machine."""
     folder.mkdir(exist_ok=True)
     config = folder / "serve.toml"
     config.write_text(f"write = true\n{settings}")
@@ -65,7 +66,7 @@ def there(tmp_path):
 
 @contextmanager
 def xrootd(folder: Path):
-    """Xrootd with its third-party copy, as the same kind of thing."""
+    """xrootd with its third-party copy, with the same interface."""
     require("xrootd")
     folder.mkdir()
     folder.chmod(0o777)
@@ -99,7 +100,7 @@ KILLED = {
 
 
 def copy(active: Served, name: str, *fields: str, code: str = "202", **other: str) -> list[str]:
-    """Asks with curl; returns the lines of the answer."""
+    """Requests a copy with curl; returns the lines of the response."""
     ((kind, url),) = other.items()
     shown = [word for field in (f"{kind.title()}: {url}", *fields) for word in ("-H", field)]
     told = run("curl", "-s", "-X", "COPY", *shown, "-w", "\n%{http_code}", active.url(name))
@@ -113,7 +114,7 @@ def markers(lines: list[str]) -> list[int]:
 
 
 def inside(folder: Path) -> list[str]:
-    """Everything in a folder, hidden or not, and nothing of it half a file."""
+    """All names in a folder, including hidden ones, none of which is a partial file."""
     return sorted(path.name for path in folder.iterdir())
 
 
@@ -128,7 +129,7 @@ def test_a_file_is_copied_from_server_to_server(here, there, client, mode):
     assert (here.stop(), there.stop()) == (0, 0)
     copies = [line for line in active.logged() if line["method"] == "COPY"]
     assert [(line["status"], line["complete"]) for line in copies] == [(202, True)], "no other way was taken"
-    # The file went between the two, and not by way of the client.
+    # The file was sent directly between the two servers, not through the client.
     agents = {line["agent"] for line in other.logged() if line["method"] in ("GET", "PUT")}
     assert all(agent.startswith("hither/") for agent in agents) and agents, agents
 
@@ -138,7 +139,7 @@ def test_a_file_is_copied_from_server_to_server(here, there, client, mode):
 @pytest.mark.parametrize("active", ["ours", "xrootd"])
 def test_a_file_is_copied_between_hither_and_xrootd(here, tmp_path, client, mode, active):
     with xrootd(tmp_path / "xrootd") as other:
-        # Who fetches is the destination, who sends is the source.
+        # The server that fetches is the destination; the server that sends is the source.
         ours_is_source = (active == "ours") == (mode == "push")
         source, destination = (here, other) if ours_is_source else (other, here)
         CLIENTS[client](mode, source.file("source", LARGE), destination.url("copied"))
@@ -149,7 +150,7 @@ def test_a_file_is_copied_between_hither_and_xrootd(here, tmp_path, client, mode
 
 
 def third_party(mode: str, *words: str, code: int = 0) -> tuple[dict, str]:
-    """Returns the object of a third-party copy by `hither cp`, and its messages."""
+    """Returns the JSON object of a third-party copy by `hither cp`, and its messages."""
     command = [HITHER, "cp", "--json", "--no-store", "--third-party", mode, *words]
     told = subprocess.run([str(it) for it in command], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert told.returncode == code, told.stderr
@@ -168,9 +169,9 @@ def test_no_byte_of_a_third_party_copy_passes_the_client(here, there, mode):
 
 
 def moved_slowly(folder: Path, files: int, size: int, settings: str) -> tuple[dict, list[int]]:
-    """Has files pulled from a server that sends each of them 200 kB/s.
+    """Has files pulled from a server that sends each of them with 200 kB/s.
 
-    Returns what the command told, and the statuses of its requests for copies.
+    Returns the output of the command, and the statuses of its requests for copies.
     """
     slow = folder / "slow"
     slow.mkdir(mode=0o755)
@@ -188,7 +189,7 @@ def moved_slowly(folder: Path, files: int, size: int, settings: str) -> tuple[di
 
 def test_files_wait_for_their_turn_where_the_server_moves_fewer_at_a_time(tmp_path):
     told, statuses = moved_slowly(tmp_path, 10, 400_000, "transfers = 3\n")
-    # Of the four that it begins with, and one more each time that it finds room.
+    # Of the four at its start, and one more each time that it probes for a free place.
     assert statuses.count(202) == 10 and 1 <= statuses.count(503) <= 4, (statuses, told)
 
 
@@ -261,12 +262,13 @@ def test_an_existing_file_is_kept_on_request(here, there):
 
 
 class Peer(LoopbackServer):
-    """A source that follows its script, while the block lasts; `asked` are the methods and fields of requests."""
+    """A source that behaves according to `does` until the end of the block; `asked` has the methods and fields of
+    requests."""
 
     def __init__(self, content: bytes, digest: str = "", **does):
         self.content, self.digest, self.does = content, digest, does
         self.asked: list[tuple[str, dict]] = []
-        # A part of the file has been sent; the other end has closed the connection after that.
+        # `sent` is set after a part of the file was sent, `closed` once the other end has closed the connection.
         self.sent, self.closed = threading.Event(), threading.Event()
         peer = self
 
@@ -304,7 +306,7 @@ class Peer(LoopbackServer):
                     self.wfile.write(piece[: len(piece) // 2])
                     self.wfile.flush()
                     peer.sent.set()
-                    # Nothing more is sent; what comes next is the end of the connection.
+                    # No more is sent; the next event is the end of the connection.
                     self.connection.settimeout(PATIENCE)
                     if self.connection.recv(1) == b"":
                         peer.closed.set()
@@ -338,7 +340,7 @@ def test_a_file_with_a_wrong_checksum_gets_no_name(here):
 
 def test_a_source_that_keeps_failing_leaves_nothing(here):
     with Peer(LARGE, dies=True) as peer:
-        # Each time half of what is left comes, and of the last byte nothing.
+        # Each response delivers half of the rest, and the last one no byte.
         last = copy(here, "copied", source=peer.url)[-1]
     assert last.startswith("failure: ") and peer.url in last, last
     assert inside(here.folder) == []
@@ -347,7 +349,7 @@ def test_a_source_that_keeps_failing_leaves_nothing(here):
 def test_a_source_that_is_killed_leaves_nothing(tmp_path, here):
     with copying(tmp_path / "there") as there:
         source = there.file("source", b"")
-        # So large that it cannot be through before the source is dead.
+        # So large that the copy cannot finish before the source is dead.
         os.truncate(there.folder / "source", 2 << 30)
         command = ["curl", "-sN", "-X", "COPY", "-H", f"Source: {source}", here.url("copied")]
         require("curl")
@@ -371,7 +373,7 @@ def test_a_client_that_is_killed_ends_its_copy(here, client):
             assert peer.sent.wait(PATIENCE)
             assert not peer.closed.is_set()
         finally:
-            # Its own group: the client, and what it may have started.
+            # Its own process group: the client, and programs that it may have started.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait(PATIENCE)
@@ -406,7 +408,7 @@ def test_hosts_that_are_not_allowed_get_no_connection(tmp_path, here):
         with serving(tmp_path, "--write") as closed:
             copy(closed, "copied", source=peer.url, code="501")
         assert peer.asked == []
-        # A redirect opens nothing.
+        # A redirect does not extend the allowed addresses.
         with Peer(CONTENT, redirects=peer.url.replace("127.0.0.1", "127.0.0.2")) as sly:
             told = copy(here, "copied", source=sly.url, code="403")
             assert "127.0.0.2 has no public address" in told[0]
@@ -479,7 +481,7 @@ def test_a_file_without_space_is_not_fetched(tmp_path):
 
 
 def test_a_partial_file_of_a_failed_push_is_removed(here):
-    """A server that takes a PUT in place, and loses its disk amid it."""
+    """A server that writes a PUT in place, and loses its disk in the middle of it."""
     taken: list[str] = []
     deleted = threading.Event()
 

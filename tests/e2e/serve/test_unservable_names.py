@@ -1,4 +1,4 @@
-"""Names that `hither serve` cannot serve: nobody takes what it lists for all that is there, and none of them for free."""
+"""Names that `hither serve` cannot serve: no client considers a listing without them complete, or such a name free."""
 
 import os
 
@@ -60,7 +60,7 @@ def test_a_listing_names_them(served):
 
 @pytest.fixture
 def broken(tmp_path):
-    """A server with a file, and a link to nothing named `link`."""
+    """A server with a file, and a link without a target, named `link`."""
     with serving(tmp_path, "--write") as served:
         (served.folder / "d").mkdir()
         (served.folder / "d/file").write_bytes(b"file")

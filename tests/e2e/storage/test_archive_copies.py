@@ -32,7 +32,7 @@ def tree_at(root):
 
 
 def attributes(root):
-    """Kind, permissions, time and content of all that is in a tree, itself included."""
+    """Kind, permissions, time and content of a tree's root and of all entries in it."""
     found = {}
     for path in [root, *root.rglob("*")]:
         known = path.lstat()
@@ -43,7 +43,7 @@ def attributes(root):
 
 
 def masked(*command):
-    """Runs a command of whose new files others may know nothing."""
+    """Runs a command whose new files are not accessible to other users."""
     told = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, umask=0o077)
     assert told.returncode == 0, told.stderr
     return told
@@ -57,7 +57,7 @@ def test_a_local_archive_is_that_of_cp(tmp_path):
         copy = tmp_path / "copy"
         assert attributes(copy) == attributes(tmp_path / "expected") == attributes(source)
         assert (copy / "holes").stat().st_blocks < 1000
-        # The copy now goes into the directory that is there.
+        # Now the copy is made in the existing directory.
         (copy / "source").mkdir(exist_ok=True)
         copy.rename(tmp_path / "before")
         masked("chmod", "-R", "u+w", tmp_path / "before")
@@ -113,7 +113,7 @@ def test_each_link_that_a_server_does_not_keep_has_a_line(hither, tmp_path):
 def test_an_archive_from_a_server_has_its_permissions_and_times(tmp_path):
     (tmp_path / "www").mkdir()
     source = tree_at(tmp_path / "www/tree")
-    # A server's link to nothing is an error: tests/e2e/serve/test_unservable_names.py.
+    # A server's link without a target is an error: tests/e2e/serve/test_unservable_names.py.
     (source / "broken").unlink()
     with serving(tmp_path) as served:
         for _ in range(2):  # the second time the server is known

@@ -1,4 +1,4 @@
-"""A server that limits the rate of each connection: copies, reads and queries try more of them."""
+"""A server that limits the rate of each connection: copies, reads and queries try additional connections."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ def limited(tmp_path):
 
 
 def connections(site, name) -> int:
-    """Count those of the requests of a file: four are what the path alone is worth."""
+    """Counts the connections with requests for a file: the path alone justifies four."""
     return len({request.connection for request in site.requests(f"/{name}")})
 
 
@@ -60,7 +60,7 @@ def test_an_interrupted_copy_shows_its_decisions(limited):
     command = [HITHER, "cp", "--no-store", "--explain-tuning", url, "/dev/null"]
     environment = {**os.environ, "HITHER_LOG": "hither_transfer=debug"}
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as copying:
-        # The first decision is recorded when the second one is carried out.
+        # The first decision is recorded when the second one is executed.
         for awaited in ("tuning begins", "workers added", "workers added"):
             assert any(awaited in line for line in copying.stderr)
         copying.send_signal(signal.SIGINT)
@@ -80,7 +80,7 @@ def test_a_copy_without_tuning_uses_all_of_its_connections_and_decides_nothing(h
         done = hither("cp", "--no-tuning", *words, tmp_path / "copy")
     assert done.code == 0, done.err
     assert (tmp_path / "copy").read_bytes() == content
-    # With the tuner it begins with four, and doubles them when it knows the first rate.
+    # With the tuner it begins with four, and doubles them once it knows the first rate.
     assert done.json["tuning"] == []
     assert len({request.connection for request in site.requests("/file")}) == 8
 

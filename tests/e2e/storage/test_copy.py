@@ -1,4 +1,4 @@
-"""`hither cp`: trees down and up, interrupted at any time, and what the server's log says that it cost."""
+"""`hither cp`: trees down and up, interrupted at any time, and the cost according to the server's log."""
 
 import filecmp
 import json
@@ -24,7 +24,7 @@ CORRUPT = 7
 
 
 def write_tree(root: Path, megabytes: int, files: int) -> int:
-    """One large file, and many small ones in forty directories. Returns their size."""
+    """Writes one large file, and many small ones in forty directories. Returns their total size."""
     numbers = random.Random(megabytes)
     noise = numbers.randbytes(1 << 20)
     total = 0
@@ -41,7 +41,7 @@ def write_tree(root: Path, megabytes: int, files: int) -> int:
 
 
 def assert_same(left: Path, right: Path, whole: bool = True) -> None:
-    """`left` has what is in `right`, byte for byte; and the other way round, if `whole`."""
+    """Asserts that `left` has the files of `right`, byte for byte; and vice versa, if `whole`."""
     for path in (it for it in right.rglob("*") if it.is_file() and not it.name.startswith(".hither-")):
         assert filecmp.cmp(left / path.relative_to(right), path, shallow=False), path
     if whole:
@@ -66,7 +66,7 @@ def lines(log: Path) -> int:
 
 
 def killed_when(command: list[str], reached: Callable[[], bool]) -> bool:
-    """Runs `command` and kills it when `reached` says so. False if it ended before."""
+    """Runs `command` and kills it once `reached` returns true. Returns false if it ended before."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     wait_until(lambda: reached() or process.poll() is not None, "what the command is killed at", 240, every=0.002)
     process.kill()
@@ -74,13 +74,14 @@ def killed_when(command: list[str], reached: Callable[[], bool]) -> bool:
 
 
 def killed_after(command: list[str], log: Path, requests: int) -> bool:
-    """Runs `command` and kills it when the server has logged that many more requests. False if it ended before."""
+    """Runs `command` and kills it after the server has logged this many further requests. Returns false if it ended
+    before."""
     most = lines(log) + requests
     return killed_when(command, lambda: lines(log) >= most)
 
 
 def journal_of(store: Path) -> bytes:
-    """The journal of the only job, empty when there is none."""
+    """The journal of the only job; empty if there is none."""
     try:
         return b"".join(it.read_bytes() for it in (store / "copies").glob("*"))
     except FileNotFoundError:  # the job has ended meanwhile
@@ -89,9 +90,9 @@ def journal_of(store: Path) -> bytes:
 
 @pytest.fixture
 def dav(tmp_path):
-    """Apache over a folder that may be read and written, with its log."""
+    """Apache over a readable and writable folder, with its log."""
     require("apache2")
-    # Apache's workers are somebody else, who has to come in.
+    # Apache's workers run as another user, who needs access.
     folder = tmp_path / "www"
     folder.mkdir(mode=0o777)
     folder.chmod(0o777)
@@ -151,7 +152,7 @@ def test_a_killed_upload_continues(hither, dav, tmp_path):
 
 @pytest.fixture(params=["apache", "hither"])
 def writable(request, tmp_path):
-    """A server that takes files in pieces: its folder and its URL."""
+    """A server that accepts files in pieces: its folder and its URL."""
     if request.param == "apache":
         folder, url, _ = request.getfixturevalue("dav")
         yield folder, url
@@ -162,7 +163,7 @@ def writable(request, tmp_path):
 
 @pytest.mark.parametrize("connections", [1, CONNECTIONS])
 def test_a_killed_upload_continues_over_one_connection(writable, tmp_path, connections):
-    """The first blocks are there, or some of several connections."""
+    """Either the first blocks have arrived, or some of several connections."""
     folder, url = writable
     content = random.Random(9).randbytes(64 << 20)
     local, store = tmp_path / "large", tmp_path / "store"
@@ -235,7 +236,7 @@ def test_a_copy_reads_from_replicas_of_options_and_rules(hither, site, tmp_path)
     assert told.code == 0, told.err
     assert (tmp_path / "copied").read_bytes() == content
     servers = {it["server"]: it["bytes"] for it in told.json["sources"]}
-    # The rest of a piece that comes slowly is requested again.
+    # The rest of a slow piece is requested again.
     assert len(content) <= sum(servers.values()) < 2 * len(content) and servers["http://127.0.0.1:1"] == 0
     assert "127.0.0.1:1" in "".join(told.json["notices"])
     config = tmp_path / "config.toml"

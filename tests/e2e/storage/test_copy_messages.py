@@ -1,4 +1,4 @@
-"""Messages of `hither cp`: the progress bar, the summary, and errors in terms of what the user named."""
+"""Messages of `hither cp`: the progress bar, the summary, and errors with the names that the user gave."""
 
 import os
 import pty
@@ -17,12 +17,12 @@ MIB = 1 << 20
 
 
 def on_a_terminal(*command, code: int = 0) -> bytes:
-    """Runs a command whose standard error is a terminal; returns what that shows."""
+    """Runs a command whose standard error is a terminal; returns its output there."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL, stderr=theirs)
     os.close(theirs)
     shown = b""
-    # A terminal whose other end is closed fails to be read.
+    # Reading from a terminal whose other end is closed fails.
     try:
         while some := os.read(ours, 1 << 16):
             shown += some
@@ -94,7 +94,7 @@ def test_nothing_is_called_kept_where_nothing_was_copied(hither, tmp_path):
         [tmp_path / "file", f"{gone}2"],
         ["-r", tmp_path / "file", f"{gone}3"],
     )
-    # Each waits for some five seconds whether the server comes back.
+    # Each waits some five seconds for the server to return.
     with ThreadPoolExecutor(len(copies)) as pool:
         for told in pool.map(lambda words: hither("cp", *words, *store, "--stall-timeout", "1"), copies):
             assert told.code == 5, told.err

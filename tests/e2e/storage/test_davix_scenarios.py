@@ -1,4 +1,4 @@
-"""The scenarios of davix-tester, in C++ over libhither, at each kind of storage."""
+"""The scenarios of davix-tester, in C++ with libhither, for each kind of storage."""
 
 import os
 import subprocess

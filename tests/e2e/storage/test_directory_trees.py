@@ -1,4 +1,4 @@
-"""Trees between `hither serve` and `hither cp`: what they cost, what resumes, what is refused."""
+"""Trees between `hither serve` and `hither cp`: their cost, resumption and refusals."""
 
 import json
 import random
@@ -21,7 +21,7 @@ QUERY = "application/vnd.hither.tree-query.v1"
 
 
 def small_tree(root: Path, files: int = FILES) -> int:
-    """Small files in fifty directories. Returns their size."""
+    """Writes small files in fifty directories. Returns their total size."""
     noise = random.Random(files).randbytes(1 << 16)
     total = 0
     for number in range(files):
@@ -51,7 +51,7 @@ def test_five_thousand_files_take_few_requests(tmp_path):
     assert (told["files"], told["bytes"], told["failures"]) == (FILES, total, [])
     assert (again["files"], again["files_skipped"]) == (0, FILES)
     assert_same(served.folder / "tree", tmp_path / "copy")
-    # The first copy looks once at the directory. The second knows the server, and asks for names.
+    # The first copy queries the directory once. The second knows the server, and sends requests by name.
     assert methods(lines) == {"PROPFIND": 1, "QUERY": methods(lines)["QUERY"]}
     assert methods(lines)["QUERY"] <= 2 + FILES // MIN_BATCH_FILES
     assert sum(line.get("ranges") or 0 for line in lines) == FILES, "each file is asked for once"
@@ -151,7 +151,7 @@ def stream(*records: bytes, contents: int = 0) -> bytes:
 
 
 class Hostile(socketserver.StreamRequestHandler):
-    """Answers every walk with the same bytes, and every request for files with others."""
+    """Responds to every walk with the same bytes, and to every request for files with other ones."""
 
     def handle(self) -> None:
         while head := self.rfile.readline():
@@ -239,7 +239,7 @@ def test_what_a_good_server_sends_is_copied(tmp_path):
 
 
 def test_a_large_tree_is_copied_over_a_single_connection(tmp_path):
-    """More small files than may be queued: nothing may hold the connection that they are fetched over."""
+    """More small files than fit into the queue: none may keep the only connection busy."""
     with serving(tmp_path) as served:
         for number in range(5_000):
             served.file(f"tree/{number}", b"1")

@@ -1,4 +1,5 @@
-"""Trees with any name that Linux allows, copied there and back: each file arrives under its name, or is refused with a reason."""
+"""Trees with any name that Linux allows, copied there and back: each file keeps its name, or is refused with a
+reason."""
 
 import os
 import random
@@ -25,11 +26,11 @@ FIXED = [
     *("\u00e9 e\u0301 \u1e9b\u0323 \u212b \u200b \u202e \ufeff \ufffd \uffff \U0001f600".encode().split()),
     *(b"\xff", b"\xc3", b"a\x80b", b"\xed\xa0\x80", b"x" * NAME_BYTES, "\u00e9".encode() * 127),
 ]
-"""Names that some program has understood as another one."""
+"""Names that some program has mistaken for another one."""
 
 
 LONGEST = {"root": 254, "s3": 200}
-"""The longest name in bytes that a server holds: xrootd 5.5 lists one of 255 as 254, s3s-fs adds to names."""
+"""Maximum bytes of a name on a server: xrootd 5.5 lists one of 255 as 254, s3s-fs adds to names."""
 
 
 def hostile_name(numbers: random.Random) -> bytes:
@@ -42,7 +43,7 @@ def hostile_name(numbers: random.Random) -> bytes:
 
 
 def write_tree(root: Path, numbers: random.Random, names: list[bytes]) -> dict[bytes, bytes]:
-    """Writes a file of each name and some directories of such files. Returns paths and contents."""
+    """Writes a file with each name and several directories of such files. Returns paths and contents."""
     root.mkdir(parents=True)
     root.chmod(0o777)
     base = os.fsencode(root)
@@ -73,7 +74,7 @@ def read_tree(root: Path) -> dict[bytes, bytes]:
 
 
 def may_be_refused(kind: str, path: bytes) -> bool:
-    """Returns true for what the protocol or the server cannot express."""
+    """Returns true for names that the protocol or the server cannot express."""
     try:
         text = path.decode()
     except UnicodeDecodeError:
@@ -89,7 +90,7 @@ def may_be_refused(kind: str, path: bytes) -> bool:
 
 
 def check_copied(kind: str, sent: dict[bytes, bytes], there: dict[bytes, bytes], told) -> None:
-    """All that is there is what was sent, and what is missing was named in an error."""
+    """Asserts that each existing file was sent, and that each missing file was named in an error."""
     summary = told.json
     for path, content in there.items():
         assert sent.get(path) == content, path
@@ -106,7 +107,7 @@ def check_copied(kind: str, sent: dict[bytes, bytes], there: dict[bytes, bytes],
 
 @contextmanager
 def storage(kind: str, folder: Path, monkeypatch):
-    """Yields the folder that is served, and its URL."""
+    """Yields the served folder and its URL."""
     www = folder / "www"
     match kind:
         case "hither":
@@ -140,7 +141,7 @@ def test_every_name_arrives_or_is_refused(hither, tmp_path, monkeypatch, kind):
 
 
 class Index(QuietHandler, SimpleHTTPRequestHandler):
-    """Answers with files and HTML indexes, and to nothing else."""
+    """Responds only to requests for files and HTML indexes."""
 
 
 def write_all(root: Path, files: dict[bytes, bytes]) -> None:
@@ -196,7 +197,7 @@ def test_names_with_line_feeds_fail_alone_at_a_root_server(hither, tmp_path):
         for name in ("/a\nb", "/c\n", "/\nd", "e\n\ne"):
             assert any(source.endswith(name) for source in sources), (name, sources)
         assert hither("check", "--no-store", url, copy).code == 2
-        # Behind a line that has the form of a status no name is sure, and none is deleted.
+        # After a line in the form of a status no name is certain, so no name is deleted.
         write_all(www, {b"a\n0 1 16 0": b"new"})
         write_all(copy, {b"z": b"of no source"})
         there = read_tree(copy)

@@ -1,4 +1,4 @@
-"""Copies of many small files from servers without streams of them: connections, requests, round trips, kills."""
+"""Copies of many small files from servers without tree streams: connections, requests, round trips, kills."""
 
 import os
 import random
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("hither")
 
 
 def small_tree(root: Path, files: int = FILES) -> int:
-    """Files of 10 KiB in five directories. Returns their size."""
+    """Writes files of 10 KiB in five directories. Returns their total size."""
     noise = random.Random(files).randbytes(FILE_BYTES)
     for number in range(files):
         folder = root / f"run {number % 5}"
@@ -59,7 +59,7 @@ def test_five_hundred_files_over_root_take_few_sessions_and_round_trips(hither, 
     assert told.code == 0, told.err
     assert told.json["files"] == FILES
     assert_same(tmp_path / "www/tree", tmp_path / "copy")
-    # Sixty-four files are under way in each session.
+    # Each session has sixty-four files in flight.
     assert seen["connections"] <= FILES // 64 + 2
     assert seen["round_trips"] <= 40
 
@@ -96,12 +96,12 @@ def test_a_tree_of_nginx_takes_a_request_for_each_file_and_directory(tmp_path):
         second = list(access_log.table_rows(log.read_text()))[len(first) :]
     assert (told["files"], told["bytes"]) == (FILES, FILES * FILE_BYTES)
     assert_same(tmp_path / "www/tree", tmp_path / "copy")
-    # Six directories. Each copy asks once whether the server speaks WebDAV: what it refused in one directory it may
-    # answer in another.
+    # Six directories. Each copy checks once if the server supports WebDAV: a refusal in one directory does not imply
+    # one in another.
     for requests in (first, second):
         assert [it.method for it in requests if it.method != "GET"] == ["PROPFIND"]
         assert len(requests) == 1 + 6 + FILES
-    # One file for each connection, of which `cp` gets four.
+    # One file per connection, and `cp` has four.
     assert len({it.connection for it in first}) <= 4
 
 
@@ -109,7 +109,7 @@ def test_an_upload_of_what_is_newer_asks_for_each_directory_not_for_each_file(da
     folder, url, log = dav
     small_tree(tmp_path / "tree")
     for path in (tmp_path / "tree").rglob("event-*"):
-        # Apache tells times in whole seconds.
+        # Apache reports times in whole seconds.
         os.utime(path, (1_700_000_000, 1_700_000_000))
     command = cp("-r", "-u", tmp_path / "tree", f"{url}/up/", store=tmp_path / "store")
     assert ended(command)["files"] == FILES
@@ -121,7 +121,7 @@ def test_an_upload_of_what_is_newer_asks_for_each_directory_not_for_each_file(da
     assert (newer["files"], newer["files_skipped"]) == (1, FILES - 1)
     assert (folder / "up/tree/run 1/event-1").read_bytes() == b"newer"
     rows = list(access_log.table_rows(log.read_text()))[before:]
-    # In each run, two files of each directory ask before it is listed, and others look on.
+    # In each run, two files of each directory are queried before it is listed, and others wait for the listing.
     assert sum(it.method == "PROPFIND" for it in rows) <= FILES / 5
 
 
@@ -134,7 +134,7 @@ def test_a_killed_copy_of_small_files_leaves_whole_files_and_continues(dav, tmp_
     copy = tmp_path / "copy"
     kills = sum(killed_after(command, log, numbers.randrange(300, 1500)) for _ in range(5))
     assert_same(folder / "tree", copy, whole=False)
-    # The last one when the journal knows of whole files.
+    # The last kill comes when the journal contains whole files.
     kills += killed_when(command, lambda: b'"done"' in journal_of(tmp_path / "store"))
     assert_same(folder / "tree", copy, whole=False)
     told = ended(command)
@@ -144,7 +144,7 @@ def test_a_killed_copy_of_small_files_leaves_whole_files_and_continues(dav, tmp_
     assert not [it for it in (tmp_path / "copy").rglob("*") if it.name.startswith(".hither-")]
     assert told["files"] < 5000, "what an earlier attempt has brought is left alone"
     gets = [it for it in access_log.table_rows(log.read_text()) if "event" in it.uri]
-    # What was not on the disk yet comes again.
+    # Data that were not flushed to disk are sent again.
     assert sum(it.bytes_sent for it in gets) <= total * 1.1 + kills * 4096 * FILE_BYTES
 
 
@@ -157,7 +157,7 @@ def test_a_killed_copy_from_a_listing_without_versions_sends_nothing_twice(tmp_p
     with servers.nginx(where, folder, log, locations="autoindex on;") as port:
         url = f"http://{where.server_host}:{port}/tree/."
         command = cp("-r", url, tmp_path / "copy", store=tmp_path / "store")
-        # Some hundred files are under way at a time.
+        # Some hundred files are in flight at a time.
         assert killed_when(command, lambda: journal_of(tmp_path / "store").count(b'"done"') > 800)
         told = ended(command)
     assert (told["failures"], told["files_skipped"] > 800) == ([], True)

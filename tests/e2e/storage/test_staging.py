@@ -1,4 +1,4 @@
-"""`hither stage` and `cp --stage` against a server with the WLCG Tape REST API whose files come from tape one by one."""
+"""`hither stage` and `cp --stage` with a server of the WLCG Tape REST API whose files are staged one by one."""
 
 import json
 import random
@@ -14,7 +14,7 @@ OFFLINE, ONLINE = 190, 10
 
 
 class TapeServer(LoopbackServer):
-    """Files of which some are on tape: each question for progress brings `step` more of them to disk."""
+    """Files, some of which are on tape: each query of the progress brings `step` more of them to disk."""
 
     def __init__(self, files: dict[str, bytes], offline: set[str], step: int = 40, lost: str = ""):
         self.files, self.offline, self.step, self.lost = files, set(offline), step, lost
@@ -105,7 +105,7 @@ def test_a_wait_for_a_busy_server_is_shown_on_a_terminal_and_ends_with_its_timeo
 
     with LoopbackServer(Busy) as server:
         url = f"http://127.0.0.1:{server.port}/file"
-        # Twice that is the time for a response.
+        # Twice this time is the timeout of a response.
         shown = on_a_terminal(HITHER, "stat", "--no-store", "--stall-timeout", "2", url, code=5)
     said = re.findall(rb"waiting, asking again in 1 s", shown)
     assert len(said) == 1, shown

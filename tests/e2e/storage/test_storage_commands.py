@@ -1,4 +1,4 @@
-"""ls, stat, mkdir, rm, mv and checksum against real servers and the local disk: what they print, and what becomes of files."""
+"""ls, stat, mkdir, rm, mv and checksum with real servers and the local disk: their output, and the files afterwards."""
 
 import hashlib
 import os
@@ -23,7 +23,7 @@ USAGE, NOT_FOUND, UNAVAILABLE, UNSUPPORTED, EXISTS = 2, 3, 5, 8, 10
 
 
 class Place:
-    """A folder, and how it is called from outside."""
+    """A folder and its URL."""
 
     def __init__(self, folder: Path, base: str, kind: str):
         self.folder, self.base, self.kind = folder, base, kind
@@ -61,13 +61,13 @@ def serving(kind: str, folder: Path):
 
 
 def below_dav(folder: Path) -> str:
-    """A location of nginx: there is nothing at `/dav`, and `folder` is at `/dav/`."""
+    """A location of nginx: `/dav` does not exist, and `folder` is at `/dav/`."""
     return f"location /dav/ {{ alias {folder}/; {servers.NGINX_WEBDAV} }}"
 
 
 @contextmanager
 def s3_bucket(folder: Path, monkeypatch):
-    """Yields the folder of s3://bucket, which the command reaches with what is in the environment."""
+    """Yields the folder of s3://bucket, which the command reaches with settings from the environment."""
     if not (BUILT_PEERS / "bin" / "s3s-fs").exists():
         missing("s3s-fs")
     with servers.s3s(Loopback(), folder) as port:
@@ -339,7 +339,7 @@ def test_a_name_with_the_characters_of_patterns_is_that_name_and_nothing_else(ru
     patterns.put(other, b"other")
     check_literal(run, url, name, tmp_path, patterns.names)
     assert other in patterns.names()
-    # It is gone, so it is a pattern, as in a shell.
+    # The file is gone, so its name is a pattern, as in a shell.
     assert run("cat", url).out == "other"
 
 
@@ -354,7 +354,7 @@ def test_an_object_with_the_characters_of_patterns_is_that_object_and_nothing_el
 
 
 def check_literal(run, url: str, name: str, tmp_path, names) -> None:
-    """Tries every verb that takes patterns on a name, the file of which has `own` in it; removes it at last."""
+    """Tries every verb that takes patterns on a name, whose file contains `own`; finally removes it."""
     assert run("cat", url).out == "own"
     for verb, key in (("stat", None), ("ls", "entries"), ("find", "entries"), ("du", "directories"), ("checksum", "checksums")):
         told = run(verb, url, "--json")
@@ -374,7 +374,7 @@ def check_literal(run, url: str, name: str, tmp_path, names) -> None:
 
 
 class Doubtful(QuietHandler):
-    """A WebDAV server with `a1.root`, which answers with `status` to every look at `a[1].root`."""
+    """A WebDAV server with `a1.root`, which responds with `status` to every request for `a[1].root`."""
 
     status = 404
     listed = ("a1.root",)
@@ -455,7 +455,7 @@ def test_a_name_that_is_not_utf8_and_may_match_is_an_error(run, patterns, tmp_pa
             assert told.code == UNSUPPORTED, (words, pattern, told.err)
             assert "the name is not UTF-8" in told.err, (words, told.err)
     assert os.path.exists(folder + b"run\xff.root")
-    # What cannot match is no error, nor is a file where directories are meant.
+    # A pattern without a match is not an error, nor is a file if directories are meant.
     patterns.put("run2.root")
     for pattern in ("a*.root", "run[0-9]*", "run*/"):
         told = run("stat", patterns.url(pattern))
@@ -599,7 +599,7 @@ def test_a_key_is_shown_as_it_is(run, tmp_path, monkeypatch, key):
         for verb in ("ls", "stat", "du", "rm", "cat", "checksum", "find"):
             told = run(verb, f"{url}none")
             assert told.code == NOT_FOUND, told
-            # A message of the store itself has the URL that it was asked for.
+            # A message of the store itself contains the requested URL.
             assert f"{url}none" in told.err or f"/bucket/{quote(key)}none" in told.err, told.err
         told = run("mv", "-v", url, f"{url}?#%")
         assert told.code == 0, told.err
@@ -623,12 +623,12 @@ def test_a_copy_from_a_bucket_reads_from_replicas(hither, site, tmp_path, monkey
         assert (tmp_path / "copied/small").read_bytes() == b"small"
         servers = {it["server"]: it["bytes"] for it in told.json["sources"]}
         assert sum(servers.values()) >= len(content) and all(servers.values()), servers
-        # Whether the second server helps depends on its speed; nginx states no checksum to compare.
+        # The use of the second server depends on its speed; nginx states no checksum to compare.
         helped = len(servers) == 2 and min(servers.values()) > 10 * len(b"small")
         of = f"s3://bucket/run/file, {site.url('copies/file')}"
         told_of = [f"{of}: bytes came from all of them, of which only the sizes were compared"]
         assert told.json["notices"] == (told_of if helped else [])
-        # An object that is gone is read from the replica alone.
+        # A removed object is read from the replica alone.
         (bucket / "run/file").unlink()
         one = ("--replica", site.url("copies/file"))
         told = hither("cp", "--json", "--no-store", *one, "s3://bucket/run/file", tmp_path / "again")
@@ -674,7 +674,7 @@ def test_directories_of_a_location_are_made_with_and_without_a_slash(run, below)
 
 
 def test_a_directory_is_seen_through_a_port_that_its_server_does_not_know(run, tmp_path):
-    """nginx redirects to the directory at its own port, as it does behind a container's or a tunnel's."""
+    """nginx redirects to the directory at its own port, as it does behind the port of a container or a tunnel."""
     require("nginx")
     for folder in ("www/d", "tree"):
         (tmp_path / folder).mkdir(parents=True)

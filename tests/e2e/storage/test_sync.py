@@ -1,4 +1,4 @@
-"""`hither sync` and `hither check` with real servers, and filters beside rclone's."""
+"""`hither sync` and `hither check` with real servers, and filters compared with rclone's."""
 
 import contextlib
 import http.server
@@ -116,7 +116,7 @@ def test_a_mirror_goes_up_and_down_and_follows_its_source(hither, server, tmp_pa
         assert (gone["files_deleted"], gone["failures"]) == (2, [])
         assert files(root / "mirror") == files(source)
         if server is nginx:
-            # nginx's index may hide names, and its DELETE would take them along.
+            # nginx's index may hide names, and its DELETE would remove them, too.
             assert gone["directories_deleted"] == 0
             assert any("1 directories kept" in notice for notice in gone["notices"])
         else:
@@ -145,7 +145,7 @@ def test_a_server_that_keeps_times_gets_a_source_that_became_older(hither, tmp_p
         write(source / "f", b"version 2")
         write(source / "same", b"same")
         sync(source, f"{url}/mirror")
-        # Another client has replaced it by the same bytes, without its time.
+        # Another client has replaced it with the same bytes, but another time.
         write(root / "mirror/same", b"same", LONG_AGO + 1000)
         write(source / "f", b"version 1", LONG_AGO - 1000)
         told = check(source, f"{url}/mirror", code=DIFFERENT)
@@ -165,7 +165,7 @@ def test_times_before_1970_are_times(hither, tmp_path):
     assert int((target / "f").stat().st_mtime) == -631_152_000
     assert check(source, target)["equal"] == 1
     assert "1950-01-01" in hither("ls", "-l", source).out
-    # Older than all others.
+    # Older than all other files.
     write(target / "f", b"2020")
     for arguments in (["-u", source / "f", target / "f"], ["-r", "-u", f"{source}/.", target]):
         assert hither("cp", "--no-store", *arguments).code == 0
@@ -217,7 +217,8 @@ def test_a_directory_that_answers_503_prevents_every_deletion(hither, tmp_path):
 
 
 class BreaksOff(http.server.BaseHTTPRequestHandler):
-    """Lists two files over HTTP/1.0, without a length; the directory /broken only up to the first of them."""
+    """Lists two files over HTTP/1.0, without a length; the listing of the directory /broken ends after the first of
+    them."""
 
     def do_GET(self):
         page = "<html><title>Index of /</title><pre>"
@@ -278,7 +279,7 @@ def test_a_dry_run_prints_what_would_be_done(hither, tmp_path):
 
 @pytest.mark.parametrize("most", [1, 5])
 def test_either_all_or_nothing_is_deleted(hither, tmp_path, most):
-    """Where more is to be deleted than may be, no removal is tried, whose refusal would be the message."""
+    """If more entries would be deleted than allowed, no removal is tried, because its refusal would be the message."""
     write(tmp_path / "source/a", b"a")
     with nginx(tmp_path) as (url, root):
         for number in range(3):
@@ -324,7 +325,7 @@ def test_a_hundred_thousand_names_take_little_memory(hither, tmp_path):
     assert compared[1].out.count("\n") == NAMES
     copied = [hither("cp", "-r", "--json", "--no-store", root, "/dev/null") for root in (fewer, many)]
     assert copied[1].json["files"] == NAMES
-    # In memory the other names would be 22 MB and more.
+    # The names kept in memory would need at least 22 MB more.
     for few, all_of_them in (compared, copied):
         assert all_of_them.peak_mb < few.peak_mb + 12
 
@@ -405,7 +406,7 @@ def test_limits_are_understood_and_the_stages_reported(hither, tmp_path):
         limits = ("--bwlimit", "00:00,20M sat-08:00,30M:20M", "--transfers", 2, "--retry", 3, "--max-connections", 4)
         told = ended("cp", "--json", "--no-store", *limits, f"{url}/f", tmp_path / "f")
         assert (tmp_path / "f").read_bytes() == content
-        # 6 MB at 20 MiB/s, by which the clock of the stage is bound, and not this test.
+        # 6 MB at 20 MiB/s; this bounds the clock of the stage, not of the test.
         assert told["stages"]["fetch"]["blocked"] > 0
         assert told["stages"]["write"]["busy"] > 0
         free = ended("cp", "--json", "--no-store", f"{url}/f", tmp_path / "g")

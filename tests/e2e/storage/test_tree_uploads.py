@@ -1,4 +1,4 @@
-"""Trees of small files from `hither cp` and `hither sync` to `hither serve`: what they cost, what resumes, what is refused."""
+"""Trees of small files from `hither cp` and `hither sync` to `hither serve`: their cost, resumption and refusals."""
 
 import json
 import os
@@ -33,9 +33,9 @@ def test_five_thousand_files_go_in_few_requests(tmp_path):
     assert (again["files"], again["files_skipped"]) == (0, FILES)
     count = methods(lines)
     assert count.keys() == {"PROPFIND", "HEAD", "MKCOL", "POST", "QUERY"}
-    # A 404 to the first PROPFIND may mean the method, so HEAD is asked, too.
+    # A 404 to the first PROPFIND may refer to the method, so a HEAD follows.
     assert (count["PROPFIND"], count["HEAD"], count["MKCOL"]) == (4, 2, 1)
-    # The second copy sends directories, and asks for what is there.
+    # The second copy sends directories, and queries the existing files.
     assert count["POST"] <= 8 + FILES // MIN_BATCH_FILES
     posts = [line for line in lines if line["method"] == "POST"]
     assert sum(line["received"] for line in posts) < total + FILES * 100
@@ -65,7 +65,7 @@ def test_a_link_of_50_ms_is_crossed_a_few_times(tmp_path, netns):
         finally:
             server.terminate()
             server.wait(PATIENCE)
-    # File by file, on as many connections, they are some 550.
+    # As single files, on the same number of connections, they take some 550.
     assert max(trips) <= 12, trips
 
 
@@ -172,7 +172,7 @@ def test_what_a_killed_server_has_reported_is_there(tmp_path):
 
 
 class HostileTaker(Hostile):
-    """Offers to take uploads, and answers each with the same bytes."""
+    """Offers to accept uploads, and responds to each with the same bytes."""
 
     def answer(self, status: bytes, kind: bytes, body: bytes) -> None:
         kind += b"\r\nAccept-Post: " + TREE.encode()

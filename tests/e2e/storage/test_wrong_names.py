@@ -1,4 +1,4 @@
-"""Names that are not what was meant, and what is said of them: directories, buckets, servers, files of credentials."""
+"""Wrong names, and the messages about them: directories, buckets, servers, credential files."""
 
 import os
 import socket

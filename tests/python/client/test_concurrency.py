@@ -84,11 +84,11 @@ def test_ctrl_c_ends_a_wait(site, client):
     site.held.clear()
 
     def press():
-        # The read is under way when the server has its request.
+        # The read is in progress once the server has its request.
         assert site.asked.wait(30)
         os.kill(os.getpid(), signal.SIGINT)
 
-    # Who was started in the background ignores the signal, and hands that down.
+    # A process that was started in the background ignores the signal, and so do its children.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Thread(target=press).start()
     try:
@@ -222,7 +222,7 @@ def test_importing_is_cheap_and_imports_nothing_optional():
     assert (ended.returncode, foreign) == (0, "[]"), ended.stderr
     has_asyncio, modules = rest.split()
     assert has_asyncio == "False"
-    # What reads, and what makes tables, pictures and collections of it when asked.
+    # Modules for reading; those for tables, pictures and collections are imported on demand.
     assert int(modules) <= 21, modules
 
 
@@ -249,7 +249,7 @@ def test_responses_during_the_exit_of_the_interpreter_are_harmless(site, content
             timeout=60,
             check=False,
         )
-        # Python says of each task that it was left: no word more.
+        # Python reports that each task was abandoned, and nothing else.
         assert (ended.returncode, ended.stdout) == (0, "end\n"), ended.stderr[-2000:]
         assert "Fatal" not in ended.stderr
 
@@ -266,7 +266,7 @@ def test_the_extension_is_small():
         pytest.skip("a build with symbols, which a wheel has not")
     packed = len(zlib.compress(extension, 6))
     print(f"{len(extension):,} bytes, {packed:,} in a wheel")
-    # The command and the server are in it; CI builds it without optimizing across crates.
+    # It contains the command and the server; CI builds it without link-time optimization.
     assert packed < 16_000_000
 
 

@@ -1,4 +1,4 @@
-"""Copies, mirrors and comparisons from Python, on local paths and over HTTP."""
+"""Copies, mirrors and comparisons from Python, of local paths and over HTTP."""
 
 import asyncio
 

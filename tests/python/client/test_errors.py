@@ -1,4 +1,4 @@
-"""Exceptions are hither's own and builtin ones at the same time."""
+"""Exceptions are both hither's own and builtin ones."""
 
 import os
 import pickle
@@ -89,7 +89,7 @@ def test_odd_urls_and_settings_are_value_errors(client):
 def test_a_user_without_password_is_told_of_the_argument():
     code = "import hither; hither.Client(user='me', store=False)"
     environment = {name: value for name, value in os.environ.items() if name != "HITHER_PASSWORD"}
-    # Without a terminal that could be asked.
+    # Without a terminal to prompt on.
     command = [sys.executable, "-c", code]
     told = subprocess.run(
         command, capture_output=True, text=True, check=False, env=environment, start_new_session=True, timeout=60

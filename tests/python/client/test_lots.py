@@ -1,4 +1,4 @@
-"""Space that is reserved, shown, renewed and released from Python, as by `hither lots`."""
+"""Space is reserved, shown, renewed and released from Python, as with `hither lots`."""
 
 import asyncio
 import datetime as dt

@@ -26,7 +26,7 @@ def test_streaming_takes_little_memory(tmp_path):
     count, resident = map(int, done.stdout.split())
     print(resident)
     assert count == SIZE
-    # 40 MB of it before anything is read. Of the stream 64 MiB at most are on the way or wait for
-    # earlier bytes, and the allocator keeps as much again: 136 MB in the median at rest, 183 MB
-    # beside six busy programs.
+    # 40 MB of it are used before the first read. At most 64 MiB of the stream are in flight or wait
+    # for earlier bytes, and the allocator keeps the same amount again: the median is 136 MB on an
+    # idle machine, and 183 MB with six busy programs.
     assert resident < 200e6

@@ -1,4 +1,4 @@
-"""The options of a client come from one table, in Python as on the command line."""
+"""The options of a client come from one table, both in Python and on the command line."""
 
 import os
 import pty
@@ -16,7 +16,8 @@ from hither import _core
 
 TABLE = [row for row in _core.client_option_table() if row["python"]]
 BY_NAME = {row["python"]: row for row in TABLE}
-# Sizes in Python have units of their own, as in "64 MiB"; a name without a password asks for one.
+# Sizes in Python have their own units, as in "64 MiB"; a user name without a password prompts for
+# one.
 COMPARED = [
     row for row in TABLE if row["flag"] and row["shape"] != "Switch" and row["python"] not in ("disk_cache", "user")
 ]
@@ -96,7 +97,7 @@ def test_a_password_is_asked_for_once():
             shown += chunk
             if shown.count(b"Password of me: ") > answers:
                 answers += 1
-                # What is typed before is discarded.
+                # Input typed before this is discarded.
                 wait_until(lambda: not termios.tcgetattr(terminal)[3] & termios.ECHO, "a terminal without echo")
                 os.write(terminal, b"hush\n")
     except OSError:

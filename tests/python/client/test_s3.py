@@ -1,4 +1,4 @@
-"""Objects of S3 are files like others: stored metadata, disk cache, mirrors, clear errors."""
+"""Objects of S3 behave like other files: stored metadata, disk cache, mirrors, clear errors."""
 
 import contextlib
 import http.server
@@ -26,10 +26,10 @@ def environment(monkeypatch, tmp_path):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
 
 
-# The other one takes Go and minutes to build.
+# The other store needs Go and minutes to build.
 @pytest.fixture(params=["s3s", pytest.param("versitygw", marks=pytest.mark.soak)])
 def store(request, tmp_path, monkeypatch):
-    """The folder of a store, whose bucket is `s3://bucket`."""
+    """The folder of a store with the bucket `s3://bucket`."""
     if not (servers.BUILT_PEERS / "bin" / {"s3s": "s3s-fs"}.get(request.param, request.param)).exists():
         missing(request.param)
     folder = tmp_path / "store"
@@ -69,7 +69,7 @@ def test_a_second_process_reads_an_object_from_the_disk(content, tmp_path):
     first, second = (tuple(map(int, done.stdout.split())) for done in read)
     assert first[0] == second[0] == 1 << 19
     assert first[1] >= 1 << 19
-    # One block, which tells that the object is the same.
+    # One block, whose response confirms that the object is unchanged.
     assert second[1] < 200_000
 
 
@@ -85,7 +85,8 @@ def test_the_second_query_of_a_tree_knows_where_its_baskets_are(tmp_path):
             tree = hither.open_tree("s3://bucket/talk.root", "T", client=client)
             assert len(tree.arrays(["E33", "njet"], library="np")["njet"]) == 3000
             assert tree.report.metadata_from_store == bool(reports)
-            # All that it sent: the report of a tree begins with `arrays`, the opening before it.
+            # All bytes that were sent: the report of a tree begins with `arrays`, after the
+            # opening.
             reports.append(client.report)
     first, second = reports
     assert second.bytes_received < first.bytes_received, reports
@@ -148,7 +149,7 @@ def test_profiles_have_keys_and_endpoints(content, monkeypatch, tmp_path):
 
 
 def cleared(monkeypatch):
-    """Clear the variables; return the endpoint."""
+    """Clears the variables; returns the endpoint."""
     endpoint = os.environ["AWS_ENDPOINT_URL"]
     for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
@@ -156,7 +157,7 @@ def cleared(monkeypatch):
 
 
 class Elsewhere(http.server.BaseHTTPRequestHandler):
-    """Amazon's answer for a bucket of another region."""
+    """Amazon's response for a bucket in another region."""
 
     def answer(self):
         self.server.fields.append(self.headers)

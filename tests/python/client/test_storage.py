@@ -1,4 +1,4 @@
-"""Listing, writing, renaming and removing, on local paths."""
+"""Listing, writing, renaming and removing on local paths."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Files on tape, from Python, over a server with the WLCG Tape REST API."""
+"""Files on tape, from Python, with a server of the WLCG Tape REST API."""
 
 import asyncio
 import http.server
@@ -11,7 +11,8 @@ import hither
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Files `/new` and `/lost`: the second question finds one online, the other failed."""
+    """Files `/new` and `/lost`: the second query reports the first file online, and the other
+    failed."""
 
     protocol_version = "HTTP/1.1"
 

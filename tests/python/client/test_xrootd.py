@@ -11,7 +11,7 @@ import hither
 
 @pytest.fixture(scope="module")
 def small():
-    """The talk's file with 3,000 events, and what ROOT says about it."""
+    """The talk's file with 3,000 events, and ROOT's results for it."""
     path = talkfile.DEFAULT_OUTPUT.with_name("small.root")
     return path, talkfile.ensure(path, events=3000)
 

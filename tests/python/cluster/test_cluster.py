@@ -1,4 +1,4 @@
-"""Copies by a cluster of processes, of which any is killed or stopped meanwhile."""
+"""Copies by a cluster of processes, any of which is killed or stopped meanwhile."""
 
 import contextlib
 import errno
@@ -35,7 +35,7 @@ from hither.cluster.__main__ import EXIT_CODES  # noqa: E402
 from hither.cluster._listing import Listing  # noqa: E402
 from hither.cluster._options import ClusterOptions  # noqa: E402
 
-# Nodes share a bandwidth, and are killed and stopped in the middle of what they move with it.
+# Nodes share a bandwidth, and are killed and stopped while they copy.
 pytestmark = pytest.mark.pair
 
 LARGE = 24 << 20
@@ -43,11 +43,11 @@ RATE = 40_000_000
 SLOW = 2_000_000
 PATIENCE = 120
 LOGGED_DIRECTORIES = 200
-"""A log of their listing is larger than a pipe."""
+"""Number of directories whose listing logs more than a pipe holds."""
 
 
 def write_tree(root, small=300, large=2):
-    """Small files in directories, and large ones; returns the size of all."""
+    """Writes small files in directories, and large ones; returns their total size."""
     chance = random.Random(3)
     for n in range(small):
         path = root / f"d{n % 7}" / f"ä {n}%"
@@ -60,7 +60,7 @@ def write_tree(root, small=300, large=2):
 
 
 def content(root):
-    """The names in a directory, with the digests of files: what differs is printed."""
+    """The names in a directory, with digests of files, so that differences are printed."""
     return {
         str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
         for path in root.rglob("*")
@@ -69,7 +69,7 @@ def content(root):
 
 @pytest.fixture
 def cluster(tmp_path, monkeypatch):
-    """Two nodes. The client's own state is in the folder, too."""
+    """Two nodes. The client's own state is also in the folder."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "client"))
     (tmp_path / "nodes").mkdir()
     with nodes(tmp_path / "nodes", "ab") as running:
@@ -102,7 +102,7 @@ def source(tmp_path):
 def sent(folder, first=0):
     """Parts of files that the source's server has sent, from a line of its log on.
 
-    Each is a path, a range, and whether all of it was sent.
+    Each is a path, a range, and true if it was sent completely.
     """
     found = []
     for row in list(access_log.table_rows((folder / "source.log").read_text()))[first:]:
@@ -113,7 +113,7 @@ def sent(folder, first=0):
 
 
 def sent_again(before, after):
-    """Bytes that were requested after they had been sent."""
+    """The number of bytes that were requested after they had been sent."""
     return sum(
         max(0, min(end, begun_end) - max(start, begun))
         for uri, start, end, _ in after
@@ -123,7 +123,7 @@ def sent_again(before, after):
 
 
 def shares(cluster):
-    """The bytes a second that each node may move."""
+    """The bytes per second that each node may copy."""
     found = {}
     for path in cluster.folder.glob("*/hither/cluster/movers/*/*/share.json"):
         with contextlib.suppress(FileNotFoundError):
@@ -169,7 +169,7 @@ def test_a_tree_is_copied_from_a_server_to_a_shared_directory(dask, source, tmp_
     done = hither.cluster.copy(dask, url, tmp_path / "to", large="8 MiB", source_addresses=addresses)
     assert (done.files, done.bytes, done.failures) == (302, size, {})
     assert content(tmp_path / "to") == content(root)
-    # The rest of a piece that comes slowly is requested twice.
+    # The rest of a slow piece is requested twice.
     assert size <= done.bytes_arrived < 1.1 * size
     assert set(done.nodes) == {"a", "b"}
     assert sum(done.nodes.values()) == done.bytes_arrived
@@ -186,7 +186,7 @@ def test_ranges_and_small_files_go_to_a_server(dask, tmp_path):
     with servers.hither(Loopback(), tmp_path / "www", log, more=("--write",)) as port:
         done = hither.cluster.copy(dask, root, f"http://127.0.0.1:{port}/to", large="8 MiB")
         again = hither.cluster.copy(dask, f"{root}/.", f"http://127.0.0.1:{port}/to", include=["large*"])
-        # What the nodes know of the server meanwhile lets them try out nothing.
+        # The nodes have learned about the server meanwhile, so they make no trial requests.
         known = hither.cluster.copy(dask, root, f"http://127.0.0.1:{port}/known", large="8 MiB")
     assert (done.failures, done.bytes_arrived) == ({}, size)
     assert (again.failures, again.files) == ({}, 2)
@@ -201,7 +201,7 @@ def test_all_nodes_together_have_no_more_connections_than_the_copy_may(dask, tmp
     require("nginx")
     root = tmp_path / "www" / "tree"
     write_tree(root, small=1, large=3)
-    # Another request at the same time gets the status 503; requests are slow so that they meet.
+    # A concurrent request gets the status 503; requests are slow so that they overlap.
     limit = "location ~ /large { limit_conn all 3; limit_rate 8m; }"
     zone = "limit_conn_zone $server_port zone=all:1m;"
     log = tmp_path / "access.log"
@@ -225,7 +225,7 @@ def test_a_file_that_cannot_be_copied_fails_alone_and_is_tried_again_by_the_next
 
 
 def written_by(call, folder):
-    """The files that `call` writes in a folder, which get inodes of their own, and its result."""
+    """The files that `call` writes in a folder, which have new inodes, and its result."""
     inodes = lambda: {path: path.stat().st_ino for path in folder.rglob("*") if path.is_file()}  # noqa: E731
     before = inodes()
     done = call()
@@ -233,7 +233,7 @@ def written_by(call, folder):
 
 
 def refused(root, folder):
-    """A file of the source that cannot be copied until `folder`/open is there."""
+    """A file of the source that cannot be copied before `folder`/open exists."""
     (root / "d1" / "secret").write_bytes(b"secret")
     return folder / "open"
 
@@ -245,7 +245,8 @@ def test_the_next_copy_looks_at_both_sides_once_more(dask, source, tmp_path):
     options = {"large": "8 MiB"}
     assert list(hither.cluster.copy(dask, url, to, **options).failures) == ["d1/secret"]
     may_go.touch()
-    # One of each: changed, new and gone at the source; lost, cut and lost with its directory here.
+    # One of each: changed, new and removed at the source; removed, cut and removed with its
+    # directory here.
     changed = {"d1/ä 1%": b"of another size", "new/one": b"new", "large0": b"L" * (LARGE + 9)}
     (root / "new").mkdir()
     for name, data in changed.items():
@@ -258,7 +259,7 @@ def test_the_next_copy_looks_at_both_sides_once_more(dask, source, tmp_path):
     anew = {*changed, "d1/secret", *(str(path.relative_to(root)) for path in lost)}
     written, done = written_by(lambda: hither.cluster.copy(dask, url, to, **options), to)
     assert (done.failures, written) == ({}, anew)
-    # The rest of a piece that comes slowly is requested twice.
+    # The rest of a slow piece is requested twice.
     assert done.bytes_arrived >= sum((root / name).stat().st_size for name in anew)
     assert f"{url}: not all listings tell times: what changed and kept its size is not copied again" in done.notices
     (to / "d2" / "ä 2%").unlink()
@@ -300,14 +301,14 @@ def test_a_large_file_that_changed_is_copied_by_the_next_copy(dask, source, tmp_
     again = lambda: hither.cluster.copy(dask, url, tmp_path / "to", large="8 MiB")  # noqa: E731
     written, done = written_by(again, tmp_path / "to")
     assert (done.failures, done.bytes, written) == ({}, size + 4, {"large0"})
-    # The rest of a piece that comes slowly is requested twice.
+    # The rest of a slow piece is requested twice.
     assert done.bytes_arrived >= LARGE + 4
     assert content(tmp_path / "to") == content(root)
 
 
 def test_a_file_of_a_far_date_is_copied_with_the_others(dask, tmp_path):
     write_tree(tmp_path / "tree", small=3, large=0)
-    # In nanoseconds since 1970 this is more than SQLite's integers hold.
+    # In nanoseconds since 1970 this exceeds SQLite's integers.
     os.utime(tmp_path / "tree/d1/ä 1%", (10_413_792_000, 10_413_792_000))
     done = hither.cluster.copy(dask, tmp_path / "tree", tmp_path / "to")
     assert (done.failures, done.files) == ({}, 3)
@@ -416,7 +417,7 @@ def test_a_node_that_goes_on_finds_its_fences_gone_at_a_server(server, cluster, 
         wait_until(lambda: not any((fences / name).exists() for name in taken), "the removal of b's fences")
         names = [path.relative_to(root) for path in root.rglob("*")]
         assert not all((there / "to" / name).exists() for name in names), "the job goes on"
-        # A server writes its log later than its response.
+        # A server writes its log after its response.
         wait_until(
             lambda: taken <= {Path(uri).name for method, uri, _ in answers(log) if method == "DELETE"}, "the log"
         )
@@ -425,7 +426,7 @@ def test_a_node_that_goes_on_finds_its_fences_gone_at_a_server(server, cluster, 
         wait_until(lambda: not taken & {path.stem for path in cluster.leases("b")}, "the end of b's leases")
         assert copying.end().failures == {}
         assert content(there / "to") == content(root)
-    # Whoever takes a lease back deletes its fence.
+    # A coordinator that takes a lease back deletes its fence.
     seen = [it for it in answers(log, first) if it[0] != "DELETE" and any(f"/{name}/" in f"{it[1]}/" for name in taken)]
     assert seen
     assert [it for it in seen if it[2] < 400] == []
@@ -448,7 +449,7 @@ def test_a_node_that_goes_on_late_changes_nothing_where_directories_are_made_for
     with serving as port:
         copying = Running(dask, url, f"http://127.0.0.1:{port}/to", bandwidth=SLOW)
 
-        # Its first lease: later one node may have all that is left.
+        # Its first lease: later one node may have all remaining files.
         def stopped_at_work():
             cluster.signal("b", signal.SIGSTOP)
             return cluster.leases("b") or (cluster.signal("b", signal.SIGCONT) and None)
@@ -483,7 +484,7 @@ def test_a_mover_that_is_stopped_alone_is_not_waited_for(cluster, dask, source, 
 
 def test_movers_go_on_without_scheduler_and_the_next_copy_goes_on_from_there(cluster, source, tmp_path):
     root, _, url = source
-    # More than the nodes have in hand when they are alone.
+    # More than the nodes have in their leases when they are alone.
     size = write_tree(root, large=8)
     dask = connected(cluster)
     dask.wait_for_workers(2, timeout=PATIENCE)
@@ -494,7 +495,7 @@ def test_movers_go_on_without_scheduler_and_the_next_copy_goes_on_from_there(clu
         copying.end()
     with contextlib.suppress(TimeoutError):
         dask.close(timeout=1)
-    # Workers end without their scheduler; movers end their leases.
+    # Workers end with their scheduler; movers finish their leases.
     wait_until(lambda: not cluster.leases("a") and not cluster.leases("b"), "the end of all leases")
     before = sent(tmp_path)
     lines = (tmp_path / "source.log").read_bytes().count(b"\n")
@@ -508,7 +509,7 @@ def test_movers_go_on_without_scheduler_and_the_next_copy_goes_on_from_there(clu
     assert (done.bytes, done.failures) == (size, {})
     assert sum(end - start for _, start, end, is_whole in before if is_whole) > 0.3 * size
     assert done.bytes_arrived > 0
-    # Movers have ended their leases, so nothing was in hand.
+    # Movers have finished their leases, so no lease was open.
     assert sent_again(before, sent(tmp_path, lines)) == 0
 
 
@@ -541,7 +542,7 @@ def test_the_command_tells_what_it_did_and_refuses_what_it_cannot(cluster, tmp_p
 
 
 def test_the_command_refuses_what_is_no_scheduler_source_or_destination(dask, cluster, tmp_path):
-    """With the exit code of the cause, one line, and before anything is begun."""
+    """With the exit code of the cause, in one line, and before any change."""
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree" / "file").write_text("x")
     (tmp_path / "not.json").write_text("{}")
@@ -645,7 +646,7 @@ def test_a_copy_that_is_detached_needs_no_client(cluster, source, tmp_path):
     with connected(cluster) as other:
         assert hither.cluster.copy(other, url, tmp_path / "to", detach=True) is None
     to = tmp_path / "to"
-    # Its own directory goes last: until then names vanish while they are listed.
+    # Its own directory is removed last: until then names vanish while they are listed.
     wait_until(lambda: (to / "large1").exists() and not list(to.glob(".hither-*")), "the file, and no other")
     assert content(to) == content(root)
 
@@ -653,7 +654,7 @@ def test_a_copy_that_is_detached_needs_no_client(cluster, source, tmp_path):
 def test_a_detached_copy_goes_on_when_the_worker_that_deals_out_is_killed(cluster, source, tmp_path):
     root, _, url = source
     to = tmp_path / "to"
-    # The nodes have nothing in common but the destination.
+    # The nodes share only the destination.
     with connected(cluster) as other:
         other.wait_for_workers(2, timeout=PATIENCE)
         assert hither.cluster.copy(other, url, to, bandwidth=RATE, detach=True) is None
@@ -686,7 +687,7 @@ def test_of_files_that_would_become_one_all_but_one_fail_alone(dask, tmp_path, b
             held = {path.removeprefix("/to/"): data for path, data in site.files.items() if data is not None}
             kept = {path: data for path, data in held.items() if ".hither-" not in path}
             assert kept == {path: (root / path).read_bytes() for path in {*pairs, "b/X/inner", "other"} - refused}
-        # One is removed, and another file has its name from now on.
+        # One file is removed, and another file takes its name.
         for path in ("a/run.dat", "b/run.dat", "b/x/inner"):
             (root / path).unlink()
         (root / "b/x").rmdir()
@@ -705,7 +706,7 @@ def test_a_real_file_system_that_ignores_case_is_recognised(dask, tmp_path, kind
         (root / name).write_text(name)
     www.mkdir()
     www.chmod(0o777)
-    # Behind nginx, which copies where it cannot rename, only one directory is of it.
+    # Behind nginx, which copies if it cannot rename, only one directory is on that file system.
     is_whole = kind == "a folder"
     serving_it = {
         "a folder": contextlib.nullcontext,

@@ -1,4 +1,4 @@
-"""Fences at destinations of all kinds, and coordinators that follow one another."""
+"""Fences at destinations of all kinds, and successive coordinators."""
 
 import contextlib
 import json
@@ -24,7 +24,7 @@ from hither.cluster._options import ClusterOptions
 
 PATIENCE = 60
 SELF_MADE = ["nginx with create_full_put_path", "xrootd"]
-"""Servers that make the directories that a file needs."""
+"""Servers that create missing parent directories."""
 
 
 @contextlib.contextmanager
@@ -87,7 +87,8 @@ def test_nothing_is_put_or_renamed_late_where_a_fence_was(kind, options, tmp_pat
         left = hidden(folder / "to")
         assert len(left) == len(there.notices) == (kind in SELF_MADE)
         assert all(f"{name} is left as a file" in notice for name, notice in zip(left, there.notices, strict=True))
-        # Another copy to the same place is not hindered, and leaves nothing where no node was lost.
+        # Another copy to the same destination is not hindered, and leaves no files if no node was
+        # lost.
         other = coordinator(options(f"{url}/to", include=("x",)), "b")
         assert other.target == f"{there.target}/tree"
         other.end([], is_complete=True)
@@ -185,7 +186,7 @@ def test_a_file_that_is_no_mark_is_an_error_that_names_it(options, tmp_path):
 
 
 class Server:
-    """A client of a server in memory that makes directories by itself."""
+    """A client of a server in memory that creates parent directories itself."""
 
     def __init__(self, *, stores_below_files=False):
         self.names = {"http://host": None, "/tree": None}
@@ -304,7 +305,7 @@ def test_each_directory_of_a_destination_is_asked_about_names(fold, ones, server
     stat = server.stat
 
     def stat_folded(url):
-        """One directory is of another file system."""
+        """One directory is on another file system."""
         if not url.startswith("http://host/to/b/"):
             return stat(url)
         held = [name for name in server.names if fold(unquote(name)) == fold(unquote(url))]

@@ -10,7 +10,7 @@ def test_leases_are_what_the_ones_before_brought_in_some_seconds():
     sizing = LeaseSizing()
     assert sizing.next(None, 4) == FIRST
     sizing.learn(2.0, 20_000_000, 3)
-    # Of three files their number says nothing.
+    # Three files are too few to learn from their number.
     assert sizing.next(None, 4) == LeaseSize(int(10_000_000 * LEASE_SECONDS), SMALLEST.files)
     sizing.learn(0.001, 10**12, 10**9)
     assert sizing.next(None, 4) == LARGEST

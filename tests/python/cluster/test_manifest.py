@@ -1,4 +1,4 @@
-"""The leases of a cluster in a model of it, in which anything may be late or vanish."""
+"""The leases of a cluster, in a model in which any message may be late or lost."""
 
 import random
 import zlib
@@ -16,7 +16,7 @@ def entry(path, size=1, kind="file"):
 
 
 class Inode:
-    """A file of the model: which version of each range it has, and how often it was written."""
+    """A file of the model: the version of each of its ranges, and the number of writes."""
 
     def __init__(self, content=()):
         self.content = dict(content)
@@ -28,7 +28,7 @@ class Inode:
 
 
 class Disk:
-    """A file system of atomic steps: nothing is made in a directory that is not there."""
+    """A file system with atomic steps: a directory must exist before files are created in it."""
 
     def __init__(self):
         self.directories = {""}
@@ -51,7 +51,7 @@ class Disk:
         self.files[new] = self.files.pop(old)
 
     def remove_tree(self, path):
-        """Yields between the steps of a removal, which a late node may use."""
+        """Yields between the steps of a removal, in which a late node may act."""
         while path in self.directories:
             inside = [it for it in self.files if it.startswith(f"{path}/")]
             for file in inside:
@@ -69,7 +69,7 @@ class Disk:
 
 
 def carry_out(disk, document, fence, name):
-    """Does what a mover does, a step at a time."""
+    """Executes a lease like a mover, step by step."""
     disk.make_directory(f"{fence}/claim")
     yield
     work = document["kind"]
@@ -122,7 +122,7 @@ def take_over(disk, token, path, epoch, fence, *, is_shared):
 
 
 def first_renamed(disk, names, to):
-    """Renames the first of the names that is there; tells whether one is."""
+    """Renames the first existing one of the names; returns true if there is one."""
     for name in names:
         if name in disk.files:
             disk.rename(name, to)
@@ -145,7 +145,7 @@ def copied(disk, old, new):
 
 
 class Cluster:
-    """A coordinator and its nodes. Which step is done next is left to chance."""
+    """A coordinator and its nodes. The next step is chosen at random."""
 
     def __init__(self, seed, manifest, disk, listed):
         self.chance = random.Random(seed)
@@ -153,9 +153,9 @@ class Cluster:
         self.listed = listed
         self.disk = disk
         self.tasks = {}
-        """Tasks by name: those of leases that were taken back go on."""
+        """Tasks by name; those of leases that were taken back continue."""
         self.stopped = set()
-        """Tasks that go on at any time, or when the job is over."""
+        """Tasks that may continue at any time, or only when the job is over."""
         self.removing = {}
         self.results = []
         self.done = {}
@@ -164,7 +164,7 @@ class Cluster:
         for step in range(100_000):
             if self.manifest.is_over():
                 return
-            # In the end, nodes live long enough.
+            # Finally, nodes live long enough.
             self.step(patient=step > 5000)
         pytest.fail(f"the job does not end:\n{self.manifest.dump()}")
 
@@ -187,7 +187,7 @@ class Cluster:
                 self.stopped |= {lease.name, f"{lease.name} again"}
 
     def restart(self):
-        # The coordinator is killed, and knows nothing but its manifest.
+        # The coordinator is killed, and its successor knows only the manifest.
         self.removing.clear()
         self.manifest.begin_run()
         self.list()
@@ -211,7 +211,7 @@ class Cluster:
         document = self.manifest.work(lease, "aside/file-")
         self.tasks[lease.name] = carry_out(self.disk, document, fence, lease.name)
         if self.chance.random() < 0.1:
-            # Dask runs it twice.
+            # Dask runs the task twice.
             self.tasks[f"{lease.name} again"] = carry_out(self.disk, document, fence, lease.name)
 
     def advance(self, name):
@@ -222,7 +222,7 @@ class Cluster:
         except StopIteration as ended:
             result = ended.value
         except FileExistsError:
-            # The fence is claimed: by the other task, of which the result may come, too.
+            # The fence is claimed by the other task, whose result may also arrive.
             del self.tasks[name]
             return
         except FileNotFoundError as error:
@@ -263,7 +263,7 @@ def test_no_late_node_changes_a_file_that_is_done(seed):
     for path, size in sizes.items():
         starts = range(0, size, BLOCK_BYTES)
         assert disk.files[path].content == dict.fromkeys(starts, path), path
-    # Whoever was stopped goes on now.
+    # Stopped nodes continue now.
     for name in list(cluster.tasks):
         while name in cluster.tasks:
             cluster.advance(name)
@@ -360,7 +360,7 @@ def test_names_that_may_be_one_wait_until_that_is_known(two):
     assert manifest.totals().files_failed == 3
     manifest.release_alike()
     manifest.end_listing()
-    # In the next run one is not listed any more, and another one is not taken for the first.
+    # In the next run one is not listed any more, and another is not mistaken for the first.
     manifest.begin_run()
     assert not manifest.is_listed
     manifest.add([entry(first), waiting[0], waiting[1]])
@@ -420,7 +420,7 @@ def test_what_could_not_be_listed_has_failed_and_is_listed_again():
 
 
 def done(manifest):
-    """Has all that waits copied; returns the paths."""
+    """Copies all waiting files; returns their paths."""
     paths = []
     while (lease := manifest.next(SIZE)) is not None:
         paths += [it["path"] for it in manifest.work(lease, "aside/")["files"]]
@@ -429,7 +429,7 @@ def done(manifest):
 
 
 def begun_again(manifest, *entries, unlisted=()):
-    """The next run, in which this is listed; returns what is copied."""
+    """Begins the next run with this listing; returns the copied paths."""
     manifest.begin_run()
     assert not manifest.is_over()
     for path in unlisted:
@@ -475,7 +475,7 @@ def test_the_next_run_forgets_what_the_source_does_not_have_any_more():
     done(manifest)
     manifest.add([entry("failed")])
     manifest.absorb(manifest.next(SIZE).name, {"error": ("NoSpace", "full")})
-    # The directory has not been listed, so that nobody knows of what is in it.
+    # The directory has not been listed, so its contents are unknown.
     listed = [entry("d", kind="directory"), entry("a"), entry("new")]
     assert begun_again(manifest, *listed, unlisted=["d"]) == ["new"]
     totals = manifest.totals()
@@ -529,7 +529,7 @@ def test_what_was_done_waits_for_its_name_and_stays_done():
     manifest = Manifest(":memory:")
     manifest.add([entry("run")])
     done(manifest)
-    # The other one has come since, and is listed before it.
+    # The other file was created meanwhile, and is listed first.
     listed = [entry("Run"), entry("run") | {"state": FileState.ALIKE}]
     for is_interrupted in (True, False):
         manifest.begin_run()

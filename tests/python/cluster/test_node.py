@@ -35,7 +35,7 @@ def test_a_mover_starts_though_somebody_looks_for_one_meanwhile(folder, monkeypa
     assert len(started) == 2
     os.kill(started[1].pid, signal.SIGKILL)
     started[1].wait()
-    # What was killed in the middle of a lease does not keep the job's directory.
+    # The remains of a lease that was killed do not keep the job's directory.
     (folder.path / "running" / "1.1.json").touch()
     assert _node.clean("a" * 16) == _node.node_name()
 

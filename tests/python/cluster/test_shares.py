@@ -1,4 +1,4 @@
-"""Shares of what all nodes of a job may have together."""
+"""Shares of the resources that all nodes of a job have together."""
 
 import random
 
@@ -8,7 +8,7 @@ WHOLE = Share(7, 1000)
 
 
 def dealt(shares, now, *, confirm=True):
-    """Deal once; return what was sent."""
+    """Deals once; returns the sent shares."""
     sent = shares.deal(now)
     for node, share in sent.items() if confirm else ():
         shares.answered(node, share, now, confirmed=True)
@@ -48,7 +48,7 @@ def test_the_share_of_a_node_that_is_gone_goes_to_the_others_when_its_mover_has_
     shares.ended("2.1", 5)
     assert dealt(shares, 5 + LINGER_SECONDS - 0.1) == {}
     assert dealt(shares, 5 + LINGER_SECONDS) == {"a": WHOLE}
-    # It comes back, and waits for its share.
+    # It returns, and waits for its share.
     shares.began("3.1", "b", 20)
     assert dealt(shares, 20) == {"a": Share(4, 500)}
     assert dealt(shares, 20) == {"b": Share(3, 500)}
@@ -104,7 +104,7 @@ def test_nodes_never_have_more_than_the_whole_whatever_happens():
                 if arrives:
                     has[to] = share
                 shares.answered(to, share, now, confirmed=arrives and chance.random() < 0.8)
-            # As movers do, a second after their last lease.
+            # Like movers, a second after their last lease.
             for other in [it for it in has if it not in leases.values() and now - idle.get(it, 0) > 1]:
                 del has[other]
                 shares.lost(other)

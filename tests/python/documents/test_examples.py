@@ -1,4 +1,4 @@
-"""Examples in the package's docstrings print what they show, over a real server."""
+"""Examples in the package's docstrings print the shown output, with a real server."""
 
 import doctest
 import importlib
@@ -14,7 +14,7 @@ from serving import Loopback, servers, talkfile
 import hither
 
 MODULES = ["hither", "hither.exceptions", "hither.fsspec", "hither.uproot"]
-# The server that the examples name, which is that of the README.
+# The server in the examples, which is that of the README.
 WRITTEN = "http://127.0.0.1:8080"
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -47,7 +47,7 @@ EXAMPLES = {name: text for name, text in DOCUMENTED.items() if ">>>" in text}
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
-    """`hither serve` as the examples assume it, with the talk's tree in a file and in two runs."""
+    """`hither serve` with the files of the examples: the talk's tree in a file and in two runs."""
     sample = talkfile.DEFAULT_OUTPUT.with_name("small.root")
     talkfile.ensure(sample, events=3000)
     folder = tmp_path_factory.mktemp("examples")
@@ -82,7 +82,7 @@ def public():
     for module in map(importlib.import_module, MODULES):
         for name in module.__all__:
             value = getattr(module, name)
-            # One example of the base class shows how all exceptions are used.
+            # One example in the base class shows the use of all exceptions.
             is_error = inspect.isclass(value) and issubclass(value, hither.HitherError)
             if callable(value) and (not is_error or value is hither.HitherError):
                 yield f"{module.__name__}.{name}", value

@@ -1,4 +1,4 @@
-"""The tutorial runs from its first cell to its last, over a real server, and plots."""
+"""The tutorial runs from its first cell to its last, with a real server, and plots."""
 
 import base64
 import io
@@ -29,7 +29,7 @@ def executed(tmp_path_factory):
     with serving("nginx", path.resolve().parent) as url:
         environment["HITHER_TUTORIAL_URL"] = f"{url}/{path.name}"
         client = nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3")
-        # The interpreter of the tests, whatever kernels are registered.
+        # The interpreter of the tests, independent of registered kernels.
         client.create_kernel_manager().kernel_spec.argv[0] = sys.executable
         client.execute(cwd=str(NOTEBOOK.parent), env=environment)
     kept = os.environ.get("HITHER_TUTORIAL_EXECUTED")

@@ -91,13 +91,14 @@ def test_a_dataset_is_a_collection_with_the_values_of_arrays(files):
 
 
 def bytes_of(compute, client):
-    """Return the result of a computation, and the bytes of files that it fetched."""
+    """Returns the result of a computation, and the number of file bytes that it fetched."""
     before = client.report.bytes_payload
     return compute(), client.report.bytes_payload - before
 
 
 def test_only_touched_columns_are_fetched(small, tmp_path, client):
-    # A server of many ranges in a request: where each takes one, gaps may cost less than requests.
+    # A server that accepts many ranges per request: with one range per request, gaps may cost less
+    # than requests.
     for at in range(3):
         shutil.copy(small, tmp_path / f"{at}.root")
     with serving("nginx", tmp_path) as url:
@@ -110,7 +111,7 @@ def test_only_touched_columns_are_fetched(small, tmp_path, client):
         needed = sum(tree["E33"].info.compressed_bytes for tree in files)
         opening = 3 * 100_000
         assert few_bytes < needed + opening < all_bytes / 5
-        # The number of entries needs none of them.
+        # Counting entries needs none of them.
         count, no_bytes = bytes_of(lambda: dask_awkward.num(lazy, axis=0).compute(scheduler="sync"), client)
         assert (count, no_bytes) == (9000, 0)
 
@@ -124,7 +125,7 @@ def test_untouched_columns_are_not_requested(files, site):
     with hither.Client(store=False, anonymous=True) as other:
         for url in files.urls:
             hither.open_tree(url, "T", client=other).arrays("ntrack")
-    # As many as for the column alone, over a client that knows nothing.
+    # As many as for the column alone, with a new client.
     assert len(narrow) <= len(site.requests), narrow
 
 

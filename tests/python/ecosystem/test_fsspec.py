@@ -92,7 +92,7 @@ def test_ranges_of_a_file_are_one_vector(site, fs, content):
     assert found == wanted
     assert all(isinstance(it, bytes) for it in found)
     report = fs.client.report
-    # An empty range is none.
+    # An empty range is not a read.
     assert report.reads == 4
 
 
@@ -123,7 +123,7 @@ def test_a_small_file_is_read_without_a_request_for_its_size(site, fs):
 
 @pytest.mark.parametrize(("size", "most"), [(0, 2), (645, 1), (77_000, 1), (1_000_000, 1), (1_200_000, 2)])
 def test_a_whole_file_takes_one_request_or_two(site, fs, size, most):
-    """As zarr reads its chunks. None of the requests lies beyond the end."""
+    """As zarr reads its chunks. No request exceeds the end of the file."""
     chunks = {site.put(f"chunk{number}", bytes([number]) * size): number for number in range(3)}
     first = site.put("metadata", b"{}")
     assert fs.cat_file(first) == b"{}"
@@ -133,13 +133,13 @@ def test_a_whole_file_takes_one_request_or_two(site, fs, size, most):
         assert len(site.requests) - before <= most, site.requests
 
 
-# The rest of a response that comes slowly is requested twice.
+# The rest of a slow response is requested twice.
 @pytest.mark.alone
 @pytest.mark.parametrize("size", [10_000, 77_000, 1_000_000])
 def test_many_whole_files_at_once_take_one_request_each(site, fs, size):
     """None is opened ahead: that would request its ends, and then the rest."""
     chunks = {site.put(f"c/{number}", bytes([number]) * size): number for number in range(50)}
-    # The first request to a server is a small one.
+    # The first request to a server is small.
     assert fs.cat_file(site.put("metadata", b"{}")) == b"{}"
     before = len(site.requests)
     assert fs.cat(list(chunks)) == {url: bytes([number]) * size for url, number in chunks.items()}
@@ -356,7 +356,7 @@ COMPRESSED = [None, "gzip", "bz2", "xz"]
 
 @pytest.fixture(params=["filesystem", "fsspec"])
 def opened(request, fs):
-    """Opens a file: by the filesystem, and as `fsspec.open` does."""
+    """Opens a file with the filesystem, or with `fsspec.open`."""
 
     def by_fsspec(url, mode, compression):
         return fsspec.core.OpenFile(fs, url, mode, compression)
@@ -493,7 +493,8 @@ def test_times_and_versions_of_any_file_are_known(tmp_path, fs):
         for name in ("table.parquet", "plain"):
             path = tmp_path / name
             key = fs.ukey(f"{url}/{name}")
-            # The end of a Parquet file, which `info` reads, does not say when it was changed.
+            # The end of a Parquet file, which `info` reads, does not state its time of
+            # modification.
             assert fs.modified(f"{url}/{name}").timestamp() == int(path.stat().st_mtime)
             assert fs.ukey(f"{url}/{name}") == key
             assert fs.checksum(f"{url}/{name}") == int(key, 16)
@@ -516,7 +517,7 @@ def test_a_server_that_does_not_list_says_so(tmp_path, fs):
 
 
 def test_a_parquet_file_that_is_read_whole_is_requested_once_after_its_ends(tmp_path, fs):
-    # More than what goes through the cache.
+    # More than the amount that is read through the cache.
     content = bytes(range(251)) * 100_000 + b"PAR1"
     (tmp_path / "table.parquet").write_bytes(content)
     with serving("nginx", tmp_path, tmp_path / "access.log") as url:
@@ -527,7 +528,7 @@ def test_a_parquet_file_that_is_read_whole_is_requested_once_after_its_ends(tmp_
             assert file.read() == b"PAR1"
         asked = access_log.read(tmp_path / "access.log", "/table.parquet")
     starts = [int(it.ranges.removeprefix("bytes=").partition("-")[0]) for it in asked]
-    # Both ends, and then everything.
+    # Both ends, then the whole file.
     assert len([start for start in starts if start < 1 << 20]) == 2, asked
 
 
@@ -599,7 +600,8 @@ os._exit(0)
 @pytest.mark.netns
 @pytest.mark.parametrize("way", ["read_table", "dataset", "told beforehand"])
 def test_parquet_columns_take_few_round_trips(way, tmp_path):
-    """Two runs of columns in four row groups take the ends and each run once; one more if late."""
+    """Two runs of columns in four row groups: requests for the ends and one for each run; one more
+    if late."""
     pa = pytest.importorskip("pyarrow")
     pq = pytest.importorskip("pyarrow.parquet")
     np = pytest.importorskip("numpy")
@@ -626,7 +628,7 @@ def test_parquet_columns_take_few_round_trips(way, tmp_path):
 
 @pytest.fixture
 def unsized():
-    """A directory of a WebDAV server that lists no sizes: `a.dat` and `empty`."""
+    """A directory on a WebDAV server that lists no sizes: `a.dat` and `empty`."""
 
     def list_without_sizes(it) -> bool:
         name = it.name if it.name in it.site.files else it.name + "/"
@@ -652,7 +654,7 @@ def test_a_size_that_no_listing_has_is_never_taken_for_nothing(fs, unsized, tmp_
         "a.dat": None,
         "empty": None,
     }
-    # What a listing has left in its memory does not decide either.
+    # The cached listing does not decide either.
     assert fs.open(f"{unsized}/a.dat").read() == b"content"
     fs.get(unsized, str(tmp_path / "tree"), recursive=True)
     assert {path.name: path.read_bytes() for path in (tmp_path / "tree").rglob("*") if path.is_file()} == {

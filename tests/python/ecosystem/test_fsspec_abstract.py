@@ -1,4 +1,4 @@
-"""fsspec's own suite for filesystems, over WebDAV servers."""
+"""fsspec's own suite for filesystems, with WebDAV servers."""
 
 import pytest
 

@@ -39,7 +39,7 @@ def fs(client):
 
 @pytest.fixture
 def site():
-    """A WebDAV server; `behaviour` of it answers what a test wants answered otherwise."""
+    """A WebDAV server; tests replace responses with its `behaviour`."""
     return foreign_server.Site(dict(FILES), lambda _: False)
 
 
@@ -77,7 +77,7 @@ TARGETS = ("there", "there/", "new", "new/")
 def test_no_two_sources_get_one_target(fs, site, url, local, verb, shape, target):
     sources, recursive = SHARED[shape]
     if verb == "mv" and recursive:
-        # A directory is renamed whole: these get different names.
+        # A directory is renamed as a whole: these get different names.
         sources = ["a/f", "b/?"]
     source_root, target_root = (local, url) if verb == "put" else (url, local if verb == "get" else url)
     with pytest.raises(ValueError, match="one name"):

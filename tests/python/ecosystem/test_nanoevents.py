@@ -1,4 +1,4 @@
-"""coffea's NanoEvents of a NanoAOD file on a server are those of the local file."""
+"""coffea's NanoEvents of a NanoAOD file on a server equal those of the local file."""
 
 import pytest
 from samples import coffea_samples
@@ -25,7 +25,7 @@ def installed():
 
 
 def dimuons(events):
-    """A selection over behaviours, cross references and generator particles."""
+    """A selection that uses behaviours, cross references and generator particles."""
     muons = events.Muon[events.Muon.pt > 3]
     pairs = muons[ak.num(muons) > 1]
     masses = (pairs[:, 0] + pairs[:, 1]).mass

@@ -1,4 +1,4 @@
-"""Libraries that open hither's URLs as they are: the rows of the table in docs/guides."""
+"""Libraries that open hither's URLs directly: the rows of the table in docs/guides."""
 
 import pytest
 
@@ -15,7 +15,7 @@ ROWS = 2000
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
-    """URL of a server with a table in the formats of all libraries, without its scheme."""
+    """The URL, without its scheme, of a server with a table in the formats of all libraries."""
     np = pytest.importorskip("numpy")
     folder = tmp_path_factory.mktemp("www")
     folder.chmod(0o777)
@@ -204,7 +204,7 @@ def test_libraries_read_urls_of_hither(reader, base):
 
 
 def test_objects_of_s3_are_files(tmp_path, monkeypatch):
-    """fsspec and pandas over `hithers3`, listed, read and written."""
+    """fsspec and pandas with `hithers3`: listing, reading and writing."""
     pandas = pytest.importorskip("pandas")
     if not (servers.BUILT_PEERS / "bin" / "s3s-fs").exists():
         missing("s3s-fs")
@@ -219,7 +219,7 @@ def test_objects_of_s3_are_files(tmp_path, monkeypatch):
         fs.put_file(str(tmp_path / "table.parquet"), "hithers3://bucket/d/a table.parquet")
         assert fs.ls("s3://bucket/d", detail=False) == ["s3://bucket/d/a table.parquet"]
         assert fs.glob("hithers3://bucket/*/*.parquet") == ["s3://bucket/d/a table.parquet"]
-        # Other tests have made a file system with these options, and without the keys.
+        # Other tests have cached a file system with these options, but without the keys.
         options = {"store": False, "skip_instance_cache": True}
         found = pandas.read_parquet("hithers3://bucket/d/a table.parquet", storage_options=options)
         assert found.equals(frame)

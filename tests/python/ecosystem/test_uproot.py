@@ -1,4 +1,4 @@
-"""uproot over hither: values, requests, pickles."""
+"""uproot with hither: values, requests, pickles."""
 
 import io
 import json
@@ -31,7 +31,7 @@ import hither.uproot  # noqa: E402
 
 @pytest.fixture(scope="session")
 def small():
-    """The talk's file with 3,000 events, and what ROOT says about it."""
+    """The talk's file with 3,000 events, and ROOT's results for it."""
     path = talkfile.DEFAULT_OUTPUT.with_name("small.root")
     return path, talkfile.ensure(path, events=3000)
 
@@ -182,8 +182,8 @@ def test_the_talks_query_fetches_what_it_needs(way, tmp_path):
     )
     assert told["selected"] == facts["selected"]
     assert told["requests"] == len(logged)
-    # How much is fetched between baskets depends on the measured round-trip time.
-    # It is never more than a quarter.
+    # The bytes fetched between baskets depend on the measured round-trip time, and are at most a
+    # quarter.
     assert told["bytes_payload"] <= 1.25 * needed
 
 

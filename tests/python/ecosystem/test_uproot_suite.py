@@ -1,8 +1,8 @@
-"""uproot's own tests of remote files, with hither in place of its HTTP sources.
+"""uproot's own tests of remote files, with hither instead of its HTTP sources.
 
-They are run from uproot's source package, which tools/setup-peers fetches. `uproot_remote.py` says
-which are left out, and why. They read the sample files; if those are missing, coffea's file with
-the same number of entries replaces one of them.
+They are run from uproot's source package, which tools/setup-peers fetches. `uproot_remote.py` has
+the list of excluded tests and the reasons. The tests read the sample files; if those are missing,
+coffea's file with the same number of entries replaces one of them.
 """
 
 import os

@@ -1,8 +1,8 @@
-"""pytest plugin that makes uproot's own tests read through hither, from this machine only.
+"""pytest plugin with which uproot's own tests read through hither, from this machine only.
 
-`test_uproot_suite.py` starts a process with it. uproot's HTTP sources become hither's. Files that
-the tests would download come from the folder HITHER_SAMPLES, and requests to remote servers go to
-HITHER_SERVER, which serves the same folder.
+`test_uproot_suite.py` starts a process with it. uproot's HTTP sources are replaced with hither's.
+Files that the tests would download are read from the folder HITHER_SAMPLES, and requests to remote
+servers are sent to HITHER_SERVER, which serves the same folder.
 """
 
 import os
@@ -24,7 +24,7 @@ ELSEWHERE = {
     "://scikit-hep.org:443/uproot3/examples/": "uproot-",
 }
 
-# Tests that are not run, by file and name, and why.
+# Excluded tests, by file and name, with the reasons.
 LEFT_OUT = {
     r"xrootd": "the protocol of XRootD",
     r"s3|ssh|github|memory|_tar|_zip": "other filesystems of fsspec, which uproot reads as ever",
@@ -38,7 +38,7 @@ LEFT_OUT = {
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave out what has nothing to do with hither."""
+    """Deselects tests that do not concern hither."""
     left_out = [item for item in items if any(re.search(pattern, item.nodeid) for pattern in LEFT_OUT)]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
@@ -51,7 +51,7 @@ def located(name, *_, **__):
 
 
 class Source(hither.uproot.Source):
-    """hither's, in the places of uproot's and with their options."""
+    """hither's source with the options of uproot's sources, in their places."""
 
     def __init__(self, file_path, **options):
         for there, prefix in ELSEWHERE.items():
@@ -59,7 +59,7 @@ class Source(hither.uproot.Source):
             if found:
                 located(prefix + name)
                 file_path = f"{SERVER}/{prefix}{name}"
-        # A host that does not exist.
+        # A host without a server.
         file_path = file_path.replace("https://wonky.cern/", "http://127.0.0.1:9/")
         super().__init__(file_path, **options)
 
@@ -77,6 +77,6 @@ uproot.source.http.MultithreadedHTTPSource = Source
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Print the counts for the test that started this process."""
+    """Prints the counts for the test that started this process."""
     counts = {kind: len(terminalreporter.stats.get(kind, [])) for kind in ("passed", "failed", "error", "skipped")}
     terminalreporter.write_line(f"counts: {counts}")

@@ -1,4 +1,4 @@
-"""Explanations with their text and picture, and progress bars."""
+"""Explanations with text and picture, and progress bars."""
 
 import io
 import json
@@ -122,7 +122,7 @@ def test_reports_without_a_read_draw_nothing():
 
 
 class Bar:
-    """The part of tqdm that is used."""
+    """The methods of tqdm that are used."""
 
     made: ClassVar[list] = []
 

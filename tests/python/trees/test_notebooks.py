@@ -1,4 +1,4 @@
-"""Representations for notebooks and terminals, in which nothing is taken for HTML."""
+"""Representations for notebooks and terminals, in which all text is escaped."""
 
 import io
 from html.parser import HTMLParser

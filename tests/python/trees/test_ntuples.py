@@ -1,4 +1,4 @@
-"""RNTuples are read through uproot, by the calls for trees."""
+"""RNTuples are read through uproot, with the methods for trees."""
 
 import sys
 import warnings
@@ -22,7 +22,7 @@ def _need_samples():
 
 
 def ntuples_of(path):
-    """Yield the RNTuples of a file: path, uproot's RNTuple."""
+    """Yields the RNTuples of a file: path, uproot's RNTuple."""
     file = uproot.open(path)
     for key, classname in file.classnames(recursive=True).items():
         if classname == "ROOT::RNTuple":
@@ -46,7 +46,7 @@ def test_every_field_is_that_of_uproot_after_one_warning(path, client):
             assert tree.keys() == theirs.keys()
             assert tree.num_entries == theirs.num_entries
             stop = min(tree.num_entries, 1000)
-            # One by one a hundred of them; all together below.
+            # A hundred of them one by one; all of them together below.
             for key in tree.keys()[:: -(-len(tree.keys()) // 100)]:
                 same(tree[key].array(entry_stop=stop), theirs[key].array(entry_stop=stop))
             whole = tree.arrays(entry_stop=stop)

@@ -1,4 +1,4 @@
-"""Branches that group others, and objects, maps and sets: as records, in steps and libraries."""
+"""Branches that group others, objects, maps and sets, as records, in steps and in libraries."""
 
 import awkward as ak
 import pytest
@@ -8,7 +8,7 @@ from samples import SAMPLES
 
 import hither
 
-# File, tree, and its branches: groups in groups, objects, lists of objects, a map, bits.
+# File, tree, and branches: nested groups, objects, lists of objects, a map, bits.
 CASES = [
     ("uproot-issue283.root", "sn_all", ["sn_all_data"]),
     ("uproot-issue-880.root", "Z", ["Event/pK", "Event/xK"]),
@@ -20,7 +20,7 @@ CASES = [
 
 @pytest.fixture(params=CASES, ids=lambda case: case[0])
 def case(request, client):
-    """Return hither's tree, uproot's tree and the names of branches."""
+    """Returns hither's tree, uproot's tree and the names of branches."""
     file, name, branches = request.param
     path = sample(SAMPLES / file)
     return hither.open_tree(path, name, client=client), uproot.open(path)[name], branches
@@ -44,7 +44,7 @@ def test_records_have_the_same_values_in_every_library(case, library):
     assert list(found.column_names if library == "arrow" else found) == names
 
     def plain(value):
-        """Return nested lists; records and maps by their values."""
+        """Returns nested lists; records and maps by their values."""
         if hasattr(value, "tolist"):
             value = value.tolist()
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Trees as arrays: uproot's names, types and values."""
+"""Trees as arrays, with uproot's names, types and values."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ NESTED = SAMPLES / "uproot-vectorVectorDouble.root"
 
 @pytest.fixture(scope="session")
 def path():
-    """The talk's tree with 3,000 entries; made if it is missing."""
+    """The talk's tree with 3,000 entries; created if it is missing."""
     data = REPOSITORY / "target" / "data"
     program = (
         "import sys; from pathlib import Path; from bench.generators import talkfile;"
@@ -241,7 +241,7 @@ def test_branches_that_are_not_native_come_from_uproot(client, file, name, forei
 
 @pytest.fixture(scope="module")
 def odd_trees(tmp_path_factory):
-    """Files of ROOT with branches that cannot be read as a whole."""
+    """ROOT files with branches that cannot be read completely."""
     if find_spec("ROOT") is None:
         missing("ROOT")
     folder = tmp_path_factory.mktemp("odd")

@@ -7,8 +7,8 @@ Allowed differences:
 - uproot rounds truncated numbers (`Double32_t`) differently: single precision is compared.
 - If a branch and its tree have different numbers of entries, uproot reads those of the branch,
   hither those of the tree.
-- uproot puts a list of one around a fixed array of objects.
-- uproot leaves the members of an object that is a branch of its own in the file's order of bytes.
+- uproot adds a list around a fixed array of objects.
+- uproot leaves the members of an object that is a separate branch in the byte order of the file.
 - The bits of referenced objects take six bytes, which uproot reads as one and a half numbers.
 """
 
@@ -32,13 +32,13 @@ sys.path.insert(0, str(REPOSITORY / "tests" / "formats"))
 COUNTER = 6
 # `TObject::kIsReferenced`.
 IS_REFERENCED = 1 << 4
-# Entries to read of branches left to uproot.
+# Number of entries to read of branches that are read through uproot.
 ENTRIES = 3
 FILES = sorted(SAMPLES.glob("*.root"))
 
 
 def difference(branch, ours, theirs):
-    """Return a description of the first difference that is not allowed, or None."""
+    """Returns a description of the first difference that is not allowed, or None."""
     if theirs.fields and theirs.ndim > ours.ndim and ak.all(ak.num(theirs) == 1):
         theirs = theirs[:, 0]
     if theirs.fields and ours.fields == theirs.fields:
@@ -48,7 +48,7 @@ def difference(branch, ours, theirs):
         is_counter = branch.member("fStreamerType", none_if_missing=True) == COUNTER
         if not is_counter or str(ours.type) != str(theirs.type).replace("uint", "int"):
             return f"{ours.type} for {theirs.type}"
-    # The first is the quickest, and enough for most.
+    # The first comparison is the fastest, and usually sufficient.
     if (
         ours.layout.is_equal_to(theirs.layout)
         or ak.array_equal(ours, theirs, equal_nan=True, check_parameters=False)
@@ -67,13 +67,13 @@ def difference(branch, ours, theirs):
 
 
 def part(branch, field):
-    """Return the branch of a field; the branch itself if that has all its members."""
+    """Returns the branch of a field; the branch itself if it has all its members."""
     found = [inner for inner in branch.branches if inner.name == field]
     return found[0] if found else branch
 
 
 def at_once(tree, names):
-    """Return all branches, or None if one fails."""
+    """Returns all branches, or None if one fails."""
     try:
         found = tree.arrays(names, native=True)
         return {name: found[name] for name in found.fields}
@@ -82,7 +82,7 @@ def at_once(tree, names):
 
 
 def trees_of(path):
-    """Yield the trees of a file that uproot can open: name, uproot's tree."""
+    """Yields the trees of a file that uproot can open: name, uproot's tree."""
     import oracle
 
     try:
@@ -99,7 +99,7 @@ def trees_of(path):
 
 
 def readable(tree):
-    """Return the branches that uproot can read by their keys, with their arrays."""
+    """Returns the branches that uproot can read by their keys, with their arrays."""
     several = collections.Counter(tree.keys(recursive=True))
     found = {}
     for key, branch in tree.iteritems(recursive=True):
@@ -111,7 +111,7 @@ def readable(tree):
 
 
 def compare(path, client, counts):
-    """Yield the differences in a file."""
+    """Yields the differences in a file."""
     for name, theirs in trees_of(path):
         wanted = readable(theirs)
         tree = hither.open_tree(path, name, client=client)
@@ -144,7 +144,8 @@ def compare(path, client, counts):
 
 
 def left_to_uproot(tree, name, wanted):
-    """Yield errors in keys left to uproot, which the same call must read, warn of and count."""
+    """Yields errors in keys that are read through uproot: the same call must read them, warn and
+    count them."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", hither.exceptions.ThroughUprootWarning)
         try:
@@ -156,7 +157,7 @@ def left_to_uproot(tree, name, wanted):
     if len(told) != 1 or tree.report.through_uproot != len(wanted):
         yield f"{name}: {len(told)} warnings, {tree.report.through_uproot} columns through uproot, expected {len(wanted)}"
         return
-    # The content of the other branches shows only in their data.
+    # The content of the other branches is known only from their data.
     unsupported = {info.name for info in tree.branches if info.unsupported}
     types = {name: type_ for name, type_ in tree.typenames().items() if name in unsupported}
     for key, theirs in wanted.items():
@@ -169,7 +170,7 @@ def left_to_uproot(tree, name, wanted):
 
 
 def compare_file(path):
-    """Return name and differences of a file, and how many of its keys were read in which way."""
+    """Returns the name and the differences of a file, and the numbers of keys by way of reading."""
     warnings.simplefilter("ignore")
     counts = collections.Counter()
     with hither.Client(store=False) as client:
@@ -177,7 +178,7 @@ def compare_file(path):
 
 
 def compare_all(files):
-    """Check that there are no differences; return how the keys of each file were read."""
+    """Checks that there are no differences; returns how the keys of each file were read."""
     import oracle
 
     results = list(oracle.in_processes(compare_file, files))

@@ -1,12 +1,12 @@
-"""Writes ROOT files with branches that cannot be read as a whole.
+"""Writes ROOT files with branches that cannot be read completely.
 
     python write_odd_trees.py FOLDER
 
 - `both.root`: `a` has `n` values per entry; from entry 600 of 1,200 on, the positions of entries
-  are left out (`kGenerateOffsetMap`), which hither does not read.
+  are omitted (`kGenerateOffsetMap`), which hither does not support.
 - `late.root`: `late` was added when `x` had 5 entries of 10, and has no values for these.
 - `bare.root`: `bare` was added after the 10 entries of `x`, and has no basket.
-- `empty.root`: `text` is a string (`/C`), which is empty in each entry but two, `none` in all.
+- `empty.root`: `text` is a string (`/C`), which is empty in all entries but two, and `none` in all.
 """
 
 import sys
