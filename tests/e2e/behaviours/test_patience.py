@@ -15,8 +15,8 @@ from behaviours.foreign_server import Site, serving
 from bench.harness.paths import HITHER
 from bench.harness.waiting import wait_until
 
-OF_THE_SERVER = ["ls", "find", "du", "checksum", "stat", "cat", "rm", "mkdir", "mv"]
-COPIES = ["down", "tree down", "sync down", "up", "tree up", "sync up"]
+OF_THE_SERVER = ["ls", "find", "du", "checksum", "stat", "cat", "check", "rm", "rm -r", "mkdir", "mv"]
+COPIES = ["down", "tree down", "sync down", "sync --delete down", "up", "tree up", "sync up"]
 
 
 def arguments(verb: str, url: str, here) -> list:
@@ -27,12 +27,15 @@ def arguments(verb: str, url: str, here) -> list:
         "checksum": ["checksum", f"{url}/d/a.dat"],
         "stat": ["stat", f"{url}/d/a.dat"],
         "cat": ["cat", f"{url}/d/a.dat"],
+        "check": ["check", "--size-only", f"{url}/d/", here / "same"],
         "rm": ["rm", f"{url}/d/a.dat"],
+        "rm -r": ["rm", "-r", f"{url}/d"],
         "mkdir": ["mkdir", f"{url}/d/e"],
         "mv": ["mv", f"{url}/d/a.dat", f"{url}/d/c.dat"],
         "down": ["cp", f"{url}/d/a.dat", here / "copy"],
         "tree down": ["cp", "-r", f"{url}/d/.", here / "copy"],
         "sync down": ["sync", f"{url}/d/", here / "copy"],
+        "sync --delete down": ["sync", "--delete", f"{url}/d/", here / "copy"],
         "up": ["cp", here / "tree/u.dat", f"{url}/d/u.dat"],
         "tree up": ["cp", "-r", f"{here}/tree/.", f"{url}/d/"],
         "sync up": ["sync", here / "tree", f"{url}/d/"],
@@ -56,6 +59,10 @@ def test_every_verb_waits_for_a_busy_server(hither, tmp_path, status, says):
         (here / "tree").mkdir(parents=True)
         (here / "tree/u.dat").write_bytes(b"up" * 1000)
         files = {"/": None, "/d/": None, "/d/a.dat": b"a" * 5000, "/d/b.dat": b"b" * 100}
+        for folder in ("same", "copy") if verb in ("check", "sync --delete down") else ():
+            (here / folder).mkdir()
+            for name in ("a", "b") if verb == "check" else ("b", "c"):
+                (here / folder / f"{name}.dat").write_bytes(files.get(f"/d/{name}.dat", b"c"))
 
         def is_busy(it) -> bool:
             # Two of three requests, the highest share that still counts as busy.
@@ -73,9 +80,9 @@ def test_every_verb_waits_for_a_busy_server(hither, tmp_path, status, says):
         for verb, held, files, here in pool.map(run, [*OF_THE_SERVER, *COPIES]):
             if verb.endswith("up"):
                 assert held["/d/u.dat"] == (here / "tree/u.dat").read_bytes(), verb
-            if verb in ("tree down", "sync down"):
+            if verb in ("tree down", "sync down", "sync --delete down"):
                 assert {path.name for path in (here / "copy").iterdir()} == {"a.dat", "b.dat"}
-            gone = {"rm": {"/d/a.dat"}, "mv": {"/d/a.dat"}}.get(verb, set())
+            gone = {"rm": {"/d/a.dat"}, "mv": {"/d/a.dat"}, "rm -r": {"/d/", "/d/a.dat", "/d/b.dat"}}.get(verb, set())
             assert set(files) - set(held) == gone, verb
 
 

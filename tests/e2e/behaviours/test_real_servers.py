@@ -260,6 +260,7 @@ SERVERS = [
     Server("xrootd", lambda root: servers.xrootd(HERE, root), "xrootd", takes_uploads=True, scheme="root"),
     Server("rclone, WebDAV", lambda root: servers.rclone(HERE, root), "rclone", takes_uploads=True),
     s3("s3s", servers.s3s, "s3s-fs"),
+    # Soak: the servers of this list are built or fetched for it, and take minutes to install.
     *(
         pytest.param(server, marks=pytest.mark.soak)
         for server in (

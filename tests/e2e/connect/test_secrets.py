@@ -152,7 +152,14 @@ def test_a_redirect(hither, tls, home, tmp_path, elsewhere, target, status, secr
             ["cat", f"{base}/f"],
             ["stat", f"{base}/f"],
             ["ls", f"{base}/"],
+            ["du", f"{base}/"],
+            ["checksum", f"{base}/f"],
+            ["cp", f"{base}/f", tmp_path / "down"],
             ["cp", tmp_path / "up", f"{base}/up"],
+            ["sync", f"{base}/", tmp_path / "mirror"],
+            ["mkdir", f"{base}/d"],
+            ["mv", f"{base}/f", f"{base}/g"],
+            ["rm", f"{base}/f"],
         ):
             hither(*words, target=target, secret=secret)
         assert first.knows(secret.text) and elsewhere.seen

@@ -213,7 +213,8 @@ def test_random_jobs_keep_to_the_model(site, tmp_path):
     try_jobs(site, tmp_path, FIRST)
 
 
+# Soak: over a thousand jobs, fifteen minutes.
 @pytest.mark.soak
-@pytest.mark.parametrize("part", range(1, 17))
+@pytest.mark.parametrize("part", range(1, 18))
 def test_many_random_jobs_keep_to_the_model(site, tmp_path, part):
     try_jobs(site, tmp_path, FIRST + part * JOBS)

@@ -1,4 +1,4 @@
-"""Every verb that reads, twice over a path whose latency TCP does not show, such as a tunnel or a proxy: the second
+"""Every verb, twice over a path whose latency TCP does not show, such as a tunnel or a proxy: the second
 time with the stored data of the server.
 """
 
@@ -26,11 +26,20 @@ VERBS = [
     ("sync", "{url}/", "{out}/mirror"),
     ("check", "{url}/", "{source}"),
     ("ls", "{url}/"),
+    ("find", "{url}/"),
+    ("du", "{url}/"),
     ("stat", "{url}/big"),
     ("checksum", "--algorithm", "adler32", "{url}/big"),
     ("tree", "{url}/small.root"),
     ("draw", "{url}/small.root:T", "rawtr"),
     ("explain", "draw", "{url}/small.root:T", "rawtr"),
+    ("cp", "{source}/big", "{url}/up {turn}"),
+    ("cp", "-r", "{here}/tree", "{url}/up {turn}"),
+    ("sync", "--delete", "{here}/tree", "{url}/up"),
+    ("mkdir", "{url}/made {turn}"),
+    ("mv", "{url}/old {turn}", "{url}/new {turn}"),
+    ("rm", "{url}/old {turn}"),
+    ("rm", "-r", "{url}/old directory {turn}"),
 ]
 
 
@@ -71,14 +80,18 @@ def test_a_verb_ends_and_gives_the_same_each_time(hither, served_small, relayed,
     served_small.file("big", CONTENT)
     port = int(served_small.base.rstrip("/").rsplit(":", 1)[1])
     host, relay = relayed.reach(port)
-    names = {"url": f"http://{host}:{relay}", "out": tmp_path / "out", "source": served_small.folder}
+    names = {"url": f"http://{host}:{relay}", "out": tmp_path / "out", "source": served_small.folder, "here": tmp_path}
+    for turn in (1, 2):
+        served_small.file(f"old {turn}", b"old")
+        served_small.file(f"old directory {turn}/file", b"old")
+        (tmp_path / "tree").mkdir(exist_ok=True)
+        (tmp_path / "tree" / f"{turn}").write_bytes(CONTENT[: 1000 * turn])
     (tmp_path / "out").mkdir()
     # The stored data of the path then suggest many connections.
     assert hither("cp", f"{names['url']}/big", tmp_path / "first").code == 0
-    command = [word.format(**names) for word in verb]
-    seen = [hither(*command) for _ in range(2)]
+    seen = [hither(*(word.format(turn=turn, **names) for word in verb)) for turn in (1, 2)]
     assert [done.code for done in seen] == [0, 0], [done.err for done in seen]
-    if verb[0] in {"cat", "ls", "stat", "checksum", "tree"}:
+    if verb[0] in {"cat", "ls", "find", "du", "stat", "checksum", "tree"}:
         assert seen[0].out and len({done.out for done in seen}) == 1
 
 

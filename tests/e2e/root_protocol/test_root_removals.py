@@ -15,6 +15,7 @@ from bench.harness.paths import HITHER
 FAILED, UNSUPPORTED = 5, 8
 
 
+# Soak: xrootd 6 is built from its source package.
 @pytest.fixture(params=[5, pytest.param(6, marks=pytest.mark.soak)])
 def served(request, tmp_path):
     """The folder of an xrootd server, and its port.

@@ -271,6 +271,7 @@ def dom(folder: Path, url: str, *flags: str) -> str:
     return done.stdout.decode()
 
 
+# Soak: Chromium is large to install.
 @pytest.mark.soak
 def test_a_browser_shows_the_status(tmp_path):
     name = "a<b>&amp;'\"</script>.bin"
@@ -288,6 +289,7 @@ def test_a_browser_shows_the_status(tmp_path):
     assert 'id="stale" role="alert" hidden' in page
 
 
+# Soak: Chromium is large to install.
 @pytest.mark.soak
 def test_a_browser_shows_a_directory(tmp_path):
     with serving(tmp_path, "write = true") as served:

@@ -125,6 +125,7 @@ def test_an_upload_of_what_is_newer_asks_for_each_directory_not_for_each_file(da
     assert sum(it.method == "PROPFIND" for it in rows) <= FILES / 5
 
 
+# Soak: 5,000 files, copied until they are killed three times.
 @pytest.mark.soak
 def test_a_killed_copy_of_small_files_leaves_whole_files_and_continues(dav, tmp_path):
     folder, url, log = dav

@@ -135,6 +135,7 @@ def test_a_mirror_sends_what_differs_together(tmp_path):
     assert methods(lines)["MKCOL"] == 1
 
 
+# Soak: a kill in the middle needs 20,000 files.
 @pytest.mark.soak
 def test_a_killed_upload_continues(tmp_path):
     tree = tmp_path / "tree"
