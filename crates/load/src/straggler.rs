@@ -11,7 +11,8 @@
 //! the end. So it is done only
 //!
 //! - on paths that one connection does not fill by itself ([`is_wide`]): on others, a connection
-//!   that is alone gets all of it;
+//!   that is alone gets all of it. On a short path a window recovers within the time for which a
+//!   busy server or machine may pause, so a slow response shows nothing about the path;
 //! - once windows have stopped doubling ([`SplitRule::min_active_round_trips`]): before, the past
 //!   of a connection says little of its future;
 //! - if the request, at its rate so far, needs much longer than a request for half of it
@@ -19,7 +20,7 @@
 //! - if half of the rest is worth a request ([`SplitRule::min_bytes`]).
 
 use hither_core::LinkEstimate;
-use hither_core::source::link::INITIAL_WINDOW_BYTES;
+use hither_core::source::link::{INITIAL_WINDOW_BYTES, SERVER_TIME};
 use std::time::Duration;
 
 /// Bandwidth-delay product, in bytes, below which a single connection fills the path within a round
@@ -105,8 +106,10 @@ pub struct RequestProgress {
     pub missing_bytes: u64,
 }
 
-/// Returns true if one connection does not fill the path by itself.
+/// Returns true if one connection does not fill the path by itself, and its round trips are longer
+/// than the pauses of a nearby server.
 #[must_use]
 pub fn is_wide(link: &LinkEstimate) -> bool {
-    link.bandwidth_delay_bytes().is_some_and(|bytes| bytes >= WIDE_PATH_BYTES)
+    link.latency().is_some_and(|latency| latency >= SERVER_TIME)
+        && link.bandwidth_delay_bytes().is_some_and(|bytes| bytes >= WIDE_PATH_BYTES)
 }

@@ -12,7 +12,7 @@ pub const INITIAL_WINDOW_BYTES: u64 = 10 * 1448;
 pub const INITIAL_REQUEST_BYTES: u64 = 12 << 10;
 
 /// Time that a nearby server may need for a response; it shows nothing about the path.
-const SERVER_TIME: Duration = Duration::from_millis(10);
+pub const SERVER_TIME: Duration = Duration::from_millis(10);
 
 /// Estimates of a path; `None` where nothing was measured yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

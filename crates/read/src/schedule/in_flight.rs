@@ -223,8 +223,14 @@ mod tests {
             bandwidth: Some(32e6),
             ..LinkEstimate::default()
         };
+        let short = LinkEstimate {
+            rtt: Some(Duration::from_millis(1)),
+            bandwidth: Some(1e9),
+            ..LinkEstimate::default()
+        };
         for (what, done, link) in [
             ("narrow path", 100, narrow),
+            ("a busy server nearby", 100, short),
             ("soon done", 380, link()),
             ("round trips are longer than what is left", 200, long),
             ("nothing came yet", 0, link()),
