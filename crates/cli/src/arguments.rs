@@ -189,7 +189,7 @@ pub(crate) enum Command {
     /// Show, import and replay read traces.
     #[command(subcommand)]
     Trace(Trace),
-    /// Measure how settings move transfers.
+    /// Compare settings of transfers by measurement.
     #[command(subcommand)]
     Tune(Tune),
     /// Show the options of all commands.

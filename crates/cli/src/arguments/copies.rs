@@ -77,16 +77,16 @@ const NOT_BY_CLUSTER: [&str; 12] = [
 /// Arguments of `hither sync`.
 #[derive(Debug, Args)]
 pub(crate) struct Sync {
-    /// The directory to be like.
+    /// The source directory.
     #[arg(value_name = "SRC")]
     pub(crate) source: String,
-    /// The directory to change; created if it does not exist.
+    /// The directory to change; created if missing.
     #[arg(value_name = "DST")]
     pub(crate) destination: String,
     /// Delete what only DST has, after all copies.
     #[arg(long)]
     pub(crate) delete: bool,
-    /// Delete nothing if it would be more names.
+    /// Delete nothing if more names would go.
     #[arg(long, value_name = "N", default_value_t = 1_000_000, requires = "delete")]
     pub(crate) max_delete: usize,
     /// Print what would be done.
@@ -154,7 +154,7 @@ pub(crate) struct LimitArgs {
     /// Limit the files copied at a time [default: as many as connections].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     transfers: Option<u16>,
-    /// Attempt each file so often [default: 1].
+    /// Attempt each file up to N times [default: 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     retry: Option<u32>,
     /// Use all of --max-connections from the beginning.

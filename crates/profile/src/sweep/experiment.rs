@@ -196,7 +196,7 @@ impl Server {
         let others = client.iter().filter(|it| !NAMES.contains(it));
         if let Some(name) = others.chain(&before).find(|it| !is_axis(it)) {
             return Err(format!(
-                "{{{name}}} is no axis of this file, nor, in `client`, one of {NAMES:?}"
+                "{{{name}}} is not an axis of this file, and in `client` not one of {NAMES:?}"
             ));
         }
         let has = |names: &[&str]| names.iter().any(|it| client.contains(*it));

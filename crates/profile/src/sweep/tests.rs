@@ -56,7 +56,7 @@ fn what_is_wrong_with_an_experiment_is_said() {
             "nothing sets tcp_buffer: neither `client` nor `before`",
         ),
         ("\"-S\", \"{connections}\"", "\"-f\"", "nothing sets connections: neither `client`"),
-        ("{source}", "{tcp_buffer}", "{tcp_buffer} is no axis of this file"),
+        ("{source}", "{tcp_buffer}", "{tcp_buffer} is not an axis of this file"),
         ("{target}", "/tmp", "`client` has to name {source} and {target}"),
         ("//d/", "//d", "have to end with /"),
         ("\"far\"", "\"near\"", "each with a `name` of its own"),
