@@ -22,7 +22,7 @@ from fsspec.implementations.local import make_path_posix
 from fsspec.utils import isfilelike, stringify_path
 
 from hither._client import Client
-from hither._urls import PREFIXES, SCHEMES, below, is_encoded, split_query, without_prefix
+from hither._urls import PREFIXES, SCHEMES, below, is_encoded, split_query
 from hither.exceptions import (
     AlreadyExistsError,
     InvalidError,
@@ -31,7 +31,7 @@ from hither.exceptions import (
 )
 from hither.fsspec._calls import mirror_sync_methods, run_all, sync
 from hither.fsspec._files import CompressedFile, FsspecFile, ObservedStat, UploadFile, has_suffix
-from hither.fsspec._names import decoded, encoded, glob_matcher, has_query, is_pattern, shown
+from hither.fsspec._names import child, decoded, encoded, glob_matcher, has_query, is_pattern, normal, shown
 from hither.fsspec._pairs import (
     LOCAL_END,
     CopyEnd,
@@ -118,9 +118,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
     def _strip_protocol(cls, path: Any) -> Any:  # noqa: ANN401
         if isinstance(path, list):
             return [cls._strip_protocol(each) for each in path]
-        name, query = split_query(without_prefix(str(stringify_path(path))))
-        # A search for the last slash of the path must not find one in its query.
-        return name.rstrip("/") + query.replace("/", "%2F")
+        return normal(str(stringify_path(path)))
 
     def unstrip_protocol(self, name: str) -> str:
         """Return the URL with the scheme that fsspec maps to this filesystem."""
@@ -130,7 +128,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
     def _parent(cls, path: str) -> str:
         path, query = split_query(cls._strip_protocol(path))
         scheme, _, rest = path.rstrip("/").partition("://")
-        return f"{scheme}://{rest.rsplit('/', 1)[0]}{query}"
+        return normal(f"{scheme}://{rest.rpartition('/')[0] or rest}/{query}")
 
     async def _info(self, path: str, **_: Any) -> dict[str, Any]:  # noqa: ANN401
         path = self._strip_protocol(path)
@@ -173,7 +171,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
                 raise
             return [found] if detail else [path]
         names = (split_query(entry.url)[0].rstrip("/").rsplit("/", 1)[-1] for entry in entries)
-        found_by_name = {below(path, name): entry for name, entry in zip(names, entries, strict=True)}
+        found_by_name = {child(path, name): entry for name, entry in zip(names, entries, strict=True)}
         await self._versions.drop_others(found_by_name)
         listed = [_info_of(name, entry) for name, entry in found_by_name.items()]
         return listed if detail else [each["name"] for each in listed]

@@ -6,6 +6,7 @@ In most URLs names are percent-encoded; those of XRootD and S3 are literal.
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 from typing import Any
 from urllib.parse import quote, unquote
@@ -13,7 +14,7 @@ from urllib.parse import quote, unquote
 from fsspec.utils import glob_translate
 
 from hither._core import redact_url
-from hither._urls import is_encoded, split_query
+from hither._urls import is_encoded, split_query, without_prefix
 from hither.exceptions import InvalidError
 
 _SAFE = "!$&'()+,:=@"
@@ -42,9 +43,45 @@ def shown(path: Any) -> str:  # noqa: ANN401
     return redact_url(text) if has_query(text) else redact_url(url) + mark + pattern
 
 
+def normal(path: str) -> str:
+    """Return ``path`` without hither's prefix and slashes at the end.
+
+    ``root://host//`` keeps its own: it is the directory of ``root://host//name``. Libraries require
+    that the names in a directory begin with its name, so ``root://host/name`` stays as it is, too.
+    """
+    name, query = split_query(without_prefix(path))
+    if not re.fullmatch("roots?://[^/]+//+", name):
+        name = name.rstrip("/")
+    # A search for the last slash of the path must not find one in its query.
+    return name + query.replace("/", "%2F")
+
+
+def child(directory: str, name: str) -> str:
+    """Return the path of ``name``, as it is in URLs, in a directory."""
+    path, query = split_query(normal(directory))
+    return f"{path.removesuffix('/')}/{name}{query}"
+
+
+def canonical(path: str) -> str:
+    """Return one form of all names that a file has on most servers, or on the local disk.
+
+    It is for comparisons: a few servers distinguish ``a//b`` from ``a/b``.
+    """
+    name, query = split_query(normal(path))
+    scheme, mark, rest = name.partition("://")
+    if not mark:
+        # Python keeps two slashes at the beginning.
+        return os.path.abspath(re.sub("^/+", "/", path))  # noqa: PTH100
+    if scheme == "s3":
+        return name + query
+    host, _, names = rest.partition("/")
+    user, at, host = host.rpartition("@")
+    return normal(f"{scheme.lower()}://{user}{at}{host.lower()}{posixpath.normpath('/' + names.lstrip('/'))}{query}")
+
+
 def plain(path: str) -> str:
-    """Return ``path`` with its names unchanged, without its query and a slash at the end."""
-    path = split_query(path)[0].rstrip("/")
+    """Return :func:`normal` with its names unchanged, without its query."""
+    path = split_query(normal(path))[0]
     return unquote(path, errors="surrogateescape") if is_encoded(path) else path
 
 

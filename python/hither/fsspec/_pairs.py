@@ -14,9 +14,9 @@ from uuid import uuid4
 from fsspec.implementations.local import LocalFileSystem, trailing_sep
 from fsspec.utils import other_paths, stringify_path
 
-from hither._urls import below, is_encoded, split_query, without_prefix
+from hither._urls import is_encoded, split_query, without_prefix
 from hither.exceptions import InvalidError
-from hither.fsspec._names import decoded, encoded, is_pattern, plain, shown
+from hither.fsspec._names import canonical, child, decoded, encoded, is_pattern, plain, shown
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -104,7 +104,7 @@ def pairs_of_move(sources: list[str], target: str | list[str], *, inside: bool) 
     """
     if isinstance(target, str):
         names = [split_query(source)[0].rsplit("/", 1)[-1] for source in sources]
-        target = [below(target, name) if inside else target for name in names]
+        target = [child(target, name) if inside else target for name in names]
     pairs = list(zip(sources, target, strict=True))
     _refuse_shared_targets(pairs)
     for pair in pairs:
@@ -123,7 +123,7 @@ def refuse_outside(pairs: Pairs, folder: str) -> None:
 
 def refuse_itself(source: str, target: str) -> None:
     """Raise an error if a file or directory would be moved or copied onto or into itself."""
-    if f"{target}/".startswith(f"{source}/"):
+    if f"{canonical(target)}/".startswith(f"{canonical(source)}/"):
         message = f"{shown(source)} cannot be moved or copied onto or into itself ({shown(target)})"
         raise InvalidError(message)
 
@@ -131,9 +131,9 @@ def refuse_itself(source: str, target: str) -> None:
 def _refuse_shared_targets(pairs: Pairs) -> None:
     """Raise an error if two sources have one target, or one source is the target of another."""
     source_of: dict[str, str] = {}
-    sources = {plain(str(source)): source for source, _ in pairs}
+    sources = {plain(canonical(str(source))): source for source, _ in pairs}
     for source, target in pairs:
-        name = plain(str(target))
+        name = plain(canonical(str(target)))
         other = source_of.setdefault(name, source)
         if other is not source:
             message = f"{shown(other)} and {shown(source)} would get one name, {shown(target)}"
@@ -147,17 +147,18 @@ def _refuse_shared_targets(pairs: Pairs) -> None:
 async def refuse_folded(pairs: Pairs, target_end: CopyEnd) -> None:
     """Raise an error if names that differ in case, or form of Unicode, coincide at the target."""
     met: dict[str, tuple[str, str]] = {}
-    for source, target in pairs:
-        name = plain(str(target))
+    for source, given in pairs:
+        target = canonical(str(given))
+        name = plain(target)
         folded = normalize("NFC", name.casefold())
         other, its_name = met.setdefault(folded, (source, name))
         if its_name == name:
             continue
         names = zip(its_name.split("/"), name.split("/"), strict=True)
         depth, one, two = next((depth, *each) for depth, each in enumerate(names) if each[0] != each[1])
-        if is_encoded(str(target)) and depth <= _HOST:
+        if is_encoded(target) and depth <= _HOST:
             continue
-        folder, query = split_query(str(target))
+        folder, query = split_query(target)
         folder = "/".join(folder.split("/")[:depth]) + query
         if await target_end.is_one_name(folder, *_alike(one, two)):
             message = (

@@ -13,6 +13,7 @@ import pytest
 fsspec = pytest.importorskip("fsspec")
 
 from e2e.behaviours import foreign_server  # noqa: E402
+from serving import serving  # noqa: E402
 
 import hither  # noqa: E402
 from hither.exceptions import ChangedError, CorruptError, ProtocolError  # noqa: E402
@@ -84,6 +85,71 @@ def test_no_two_sources_get_one_target(fs, site, url, local, verb, shape, target
         getattr(fs, verb)([f"{source_root}/{each}" for each in sources], f"{target_root}/{target}", recursive=recursive)
     assert not {"PUT", "MOVE", "DELETE"} & {command for command, _ in site.requests}
     assert not [path for _, _, files in os.walk(f"{local}/{target}") for path in files]
+
+
+REMOTE_ALIASES = [
+    ("root://h//n", "root://h/n"),
+    ("hither+root://h/n", "root://h///n"),
+    ("root://h//a/b", "root://h//a//b"),
+    ("http://H/a//b", "http://h/a/./b"),
+]
+LOCAL_ALIASES = [("{}//n", "{}/n"), ("/{}/n", "{}/n"), ("n", "{}/n")]
+
+
+@pytest.mark.parametrize(
+    ("verb", "targets"),
+    [(verb, names) for verb in ("put", "copy", "mv") for names in REMOTE_ALIASES]
+    + [("get", names) for names in LOCAL_ALIASES],
+)
+def test_no_two_sources_get_two_names_of_one_file(fs, site, url, local, monkeypatch, verb, targets):
+    monkeypatch.chdir(local)
+    sources = [f"{local if verb == 'put' else url}/a/{name}" for name in "fg"]
+    with pytest.raises(ValueError, match="one name"):
+        getattr(fs, verb)(sources, [target.format(local) for target in targets])
+    assert not site.requests
+
+
+@pytest.mark.parametrize("verb", ["cp_file", "mv_file"])
+def test_a_file_is_not_moved_or_copied_onto_another_of_its_names(fs, verb):
+    for source, target in (("root://h//n", "root://h/n"), ("http://h/a/b", "http://h/a//b")):
+        with pytest.raises(ValueError, match="itself"):
+            getattr(fs, verb)(source, target)
+
+
+@pytest.mark.parametrize("slashes", ["/", "//", "///"])
+def test_names_in_the_root_directory_of_xrootd_begin_as_it_does(fs, tmp_path, slashes):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    for name in ("d/e/x", "d/y", "f1", "f2"):
+        path = tmp_path / "www" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    (tmp_path / "www/set/p=1").mkdir(parents=True)
+    parquet.write_table(pa.table({"a": [1]}), tmp_path / "www/set/p=1/x.parquet")
+    with serving("xrootd", tmp_path / "www") as url:
+        host = url.split("/")[2]
+        top = f"root://{host}{slashes}"
+
+        def names(found):
+            assert all(f"{name}/".startswith(top) for name in found)
+            return sorted(name[len(top) :] for name in found)
+
+        for prefix in ("", "hither+"):
+            assert (
+                names(fs.ls(prefix + top, detail=False))
+                == names(fs.glob(f"{prefix}{top}*"))
+                == ["d", "f1", "f2", "set"]
+            )
+            assert names(fs.glob(f"{prefix}{top}f?")) == names(fs.cat(f"{prefix}{top}f?")) == ["f1", "f2"]
+        assert names(fs.find(top)) == ["d/e/x", "d/y", "f1", "f2", "set/p=1/x.parquet"]
+        assert names(fs.glob(f"{top}d/**/x")) == ["d/e/x"]
+        assert names(fs.glob(f"{top}**"))[-7:-3] == ["d/e/x", "d/y", "f1", "f2"]
+        assert names([fs.info(f"{top}f1")["name"], fs._parent(f"{top}f1"), fs._parent(f"{top}d/y")]) == ["", "d", "f1"]
+        assert sorted(fs.get_mapper(top)) == ["d/e/x", "d/y", "f1", "f2", "set/p=1/x.parquet"]
+        assert parquet.read_table(f"{top}set", filesystem=fs).column_names == ["a", "p"]
+        fs.get(top, f"{tmp_path}/got", recursive=True)
+        assert (tmp_path / "got/d/e/x").read_text() == "d/e/x"
+        assert (tmp_path / "got/f1").read_text() == "f1"
 
 
 @pytest.mark.parametrize("listed", [True, False])
