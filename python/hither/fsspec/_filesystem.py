@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import functools
 import hashlib
 import os
@@ -468,6 +469,10 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
     # --- writing ----------------------------------------------------------------------------------
 
     async def _pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **_: Any) -> None:  # noqa: ANN401
+        if not isinstance(value, (bytes, bytearray, memoryview)):
+            # The client takes a text for the name of a local file.
+            message = f"the content of {shown(path)} is a {type(value).__name__}, expected bytes"
+            raise TypeError(message)
         await self._write(self._strip_protocol(path), value, overwrite=mode != "create")
 
     async def _pipe(self, path: Any, value: Any = None, batch_size: int | None = None, **options: Any) -> None:  # noqa: ANN401
@@ -542,8 +547,24 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         self._versions.forget(path)
 
     def rmdir(self, path: str) -> None:
-        """Remove an empty directory."""
-        self.rm_file(path)
+        """Remove an empty directory.
+
+        Raises
+        ------
+        OSError
+            ``path`` is not a directory (``NotADirectoryError``), or does not exist.
+        ValueError
+            The directory is not empty.
+
+        """
+        sync(self.loop, self._rmdir, path)
+
+    async def _rmdir(self, path: str) -> None:
+        path = self._strip_protocol(path)
+        # A removal does not state the kind of what it removes, and what is cached may be old.
+        if (await self.client.stat_async(path)).kind != "directory":
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), shown(path))
+        await self._rm_file(path)
 
     async def _rm(
         self,

@@ -172,6 +172,28 @@ def test_a_name_that_exists_is_no_pattern(fs, url, local, listed):
     assert not fs.exists(name)
 
 
+def test_a_text_is_not_taken_for_the_name_of_a_local_file(fs, site, url, local):
+    for content in (f"{local}/a/f", Path(local) / "a/f", None):
+        for pipe in (lambda it: fs.pipe_file(f"{url}/new", it), lambda it: fs.pipe({f"{url}/new": it})):
+            with pytest.raises(TypeError, match="expected bytes"):
+                pipe(content)
+    assert not site.requests
+
+
+def test_only_an_empty_directory_is_removed_as_one(fs, site, url):
+    for cached in (False, True):
+        assert not cached or fs.isfile(f"{url}/a/f")
+        with pytest.raises(NotADirectoryError, match="/a/f"):
+            fs.rmdir(f"{url}/a/f")
+    with pytest.raises(ValueError, match="not empty"):
+        fs.rmdir(f"{url}/a")
+    assert fs.isdir(f"{url}/there")
+    site.files["/there"] = site.files.pop("/there/") or b"a file by now"
+    with pytest.raises(NotADirectoryError):
+        fs.rmdir(f"{url}/there")
+    assert "DELETE" not in [command for command, _ in site.requests]
+
+
 def test_a_pattern_matches_where_no_file_has_its_name(fs, url):
     assert fs.cat(f"{url}/a/[f]") == {f"{url}/a/f": b"one"}
 
