@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import opcode
 import operator
@@ -101,9 +100,10 @@ class FsspecFile(RemoteFile):
 class UploadFile(io.RawIOBase):
     """A file to write. It is sent when it is closed, and appears whole or not at all.
 
-    It is not sent after an exception in its ``with`` block, or if it is never closed; nor after an
-    exception in the block of a file that wraps it, for text or compression. A call of :meth:`close`
-    sends it, in an ``except`` or ``finally`` block, too.
+    It is not sent after an exception in its ``with`` block, if it is never closed, or if it is
+    closed while an exception ends another ``with`` block that this thread is in: that of a file
+    that wraps it, or of a writer that opened it. A warning reports that. A file is sent that is
+    opened while the block ends, or that is closed in an ``except`` or ``finally`` block.
     """
 
     def __init__(self, fs: Any, path: str, mode: str, *, autocommit: bool) -> None:  # noqa: ANN401
@@ -113,6 +113,8 @@ class UploadFile(io.RawIOBase):
         self.path = path
         self.mode = mode
         self._autocommit = autocommit
+        self._is_discarded = False
+        self._blocks_failing_before = _failing_blocks()
         self._content = tempfile.NamedTemporaryFile(prefix="hither-")  # noqa: SIM115
 
     def writable(self) -> bool:
@@ -124,8 +126,8 @@ class UploadFile(io.RawIOBase):
         if self.closed:
             message = "I/O operation on closed file"
             raise ValueError(message)
-        if self._content.closed:
-            # It was discarded: the bytes that a wrapping file still had are dropped.
+        if self._is_discarded:
+            # The bytes that a wrapping file still had are dropped.
             return memoryview(data).nbytes
         return self._content.write(data)
 
@@ -138,9 +140,14 @@ class UploadFile(io.RawIOBase):
         if self.closed:
             return
         super().close()
-        if _own_block_failed():
+        if not self._is_discarded and any(it not in self._blocks_failing_before for it in _failing_blocks()):
             self.discard()
-        if self._autocommit:
+            message = (
+                f"{redact_url(self.path)} was not sent, because it was closed while an exception ended a `with` block; "
+                "to send it nevertheless, close it before, or in an `except` block"
+            )
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
+        if self._autocommit and not self._is_discarded:
             self.commit()
 
     def commit(self) -> None:
@@ -155,7 +162,7 @@ class UploadFile(io.RawIOBase):
             denied, the server is full, or it fails.
 
         """
-        if self._content.closed:
+        if self._is_discarded:
             message = f"{redact_url(self.path)} cannot be sent: the file was discarded"
             raise InvalidError(message)
         if not self.closed:
@@ -171,7 +178,7 @@ class UploadFile(io.RawIOBase):
 
     def discard(self) -> None:
         """Close the file without sending it."""
-        self._autocommit = False
+        self._is_discarded = True
         self._content.close()
 
     def __exit__(
@@ -248,20 +255,28 @@ class CompressedFile(io.BufferedIOBase):
             self._upload._dealloc_warn(self)  # noqa: SLF001
 
 
-_FILE_MODULES = ("gzip", "bz2", "lzma", "_compression", "compression._common._streams", "fsspec.core", __name__)
-"""Modules whose files wrap an uploaded one, and close it when they are closed."""
+_AWAITING = {
+    opcode.opmap[name]
+    for name in ("GET_AWAITABLE", "LOAD_CONST", "EXTENDED_ARG", "SEND", "CACHE", "YIELD_FROM")
+    if name in opcode.opmap
+}
+"""Instructions at which ``async with`` waits for ``__aexit__``, which follow WITH_EXCEPT_START."""
 
 
-def _own_block_failed() -> bool:
-    """Return whether an exception ends the ``with`` block of the file that is being closed.
+def _failing_blocks() -> list[FrameType]:
+    """Return the frames, of those that run in this thread, whose ``with`` block an exception ends.
 
-    Files that wrap another one (``fsspec.open``, text) do not pass it the exception: they call
-    ``close``. Only the instruction at which the frame of the block waits for ``__exit__`` shows it.
-    The frame is the one that calls the files: failures in other blocks do not count.
+    Files that wrap another one (text, compression, the writers of pandas and pyarrow) do not pass
+    the exception to it: they call ``close``. Only the instruction at which the frame of the block
+    waits for ``__exit__`` shows it.
     """
+    found = []
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001
-    while frame is not None and (
-        frame.f_globals.get("__name__") in _FILE_MODULES or frame.f_code is contextlib.ExitStack.__exit__.__code__
-    ):
+    while frame is not None:
+        code, at = frame.f_code.co_code, frame.f_lasti
+        while at > 0 and code[at] in _AWAITING:
+            at -= 2
+        if code[at] == opcode.opmap["WITH_EXCEPT_START"]:
+            found.append(frame)
         frame = frame.f_back
-    return frame is not None and frame.f_code.co_code[frame.f_lasti] == opcode.opmap["WITH_EXCEPT_START"]
+    return found

@@ -407,6 +407,15 @@ def test_a_file_whose_block_raised_is_not_sent_in_any_mode(dav, opened, mode, co
             file.write(half(mode))
             raise KeyError
 
+    def fail_in_an_asynchronous_stack():
+        async def write():
+            async with contextlib.AsyncExitStack() as stack:
+                file = stack.enter_context(opened(f"{url}/file", mode, compression))
+                file.write(half(mode))
+                raise KeyError
+
+        asyncio.run(write())
+
     def fail_again():
         try:
             missing()
@@ -415,7 +424,7 @@ def test_a_file_whose_block_raised_is_not_sent_in_any_mode(dav, opened, mode, co
                 file.write(half(mode))
                 raise
 
-    for failing in (fail, fail_in_a_generator, fail_in_a_stack, fail_again):
+    for failing in (fail, fail_in_a_generator, fail_in_a_stack, fail_in_an_asynchronous_stack, fail_again):
         with pytest.raises(KeyError):
             failing()
         assert (folder / "file").read_bytes() == b"good", failing

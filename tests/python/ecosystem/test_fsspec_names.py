@@ -1,6 +1,7 @@
 """Names, lists, interrupted calls and versions of the fsspec filesystem."""
 
 import asyncio
+import codecs
 import contextlib
 import os
 import threading
@@ -485,23 +486,93 @@ def test_nothing_is_sent_after_a_call_was_cancelled(fs, site, url, local, verb):
     assert len([command for command, _ in site.requests if command in ("DELETE", "PUT")]) == 1
 
 
-@pytest.mark.parametrize("mode", ["wb", "wt"])
-def test_a_file_closed_by_another_block_that_fails_is_sent(fs, site, url, mode):
-    class Closes:
-        def __init__(self, file):
-            self.file = file
-
-        def __enter__(self):
-            return self.file
-
-        def __exit__(self, *_):
-            self.file.close()
-
-    file = fs.open(f"{url}/sent", mode)
-    with contextlib.suppress(KeyError), Closes(file):
-        file.write("all" if mode == "wt" else b"all")
+def encode(fs, url):
+    with codecs.getwriter("utf-8")(fs.open(url, "wb")) as file:
+        file.write("half")
         raise KeyError
-    assert site.files["/sent"] == b"all"
+
+
+def close(fs, url):
+    with contextlib.closing(fs.open(url, "wb")) as file:
+        file.write(b"half")
+        raise KeyError
+
+
+def close_in_a_generator(fs, url):
+    @contextlib.contextmanager
+    def opened():
+        file = fs.open(url, "wt")
+        try:
+            yield file
+        finally:
+            file.close()
+
+    with opened() as file:
+        file.write("half")
+        raise KeyError
+
+
+def close_what_was_opened_before(fs, url):
+    file = fs.open(url, "wt")
+    file.write("half")
+    with contextlib.ExitStack() as stack:
+        stack.callback(file.close)
+        raise KeyError
+
+
+def close_in_a_later_asynchronous_step(fs, url):
+    async def write():
+        file = fs.open(url, "wb")
+
+        async def close():
+            await asyncio.to_thread(int)
+            file.close()
+
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(close)
+            file.write(b"half")
+            raise KeyError
+
+    asyncio.run(write())
+
+
+def write_csv(_, url):
+    pandas = pytest.importorskip("pandas")
+    options = {"store": False, "anonymous": True}
+    pandas.DataFrame({"a": ["x"] * 9999 + ["\u20ac"]}).to_csv(
+        f"hither{url}", encoding="latin-1", storage_options=options
+    )
+
+
+def write_parquet(fs, url):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = pa.table({"a": [1, 2]})
+    with parquet.ParquetWriter(url, table.schema, filesystem=fs) as writer:
+        writer.write_table(table)
+        raise KeyError
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        encode,
+        close,
+        close_in_a_generator,
+        close_what_was_opened_before,
+        close_in_a_later_asynchronous_step,
+        write_csv,
+        write_parquet,
+    ],
+)
+def test_a_file_that_a_failing_block_closes_is_not_sent_and_gives_a_warning(fs, site, url, write):
+    with (
+        pytest.warns(RuntimeWarning, match="/a/f was not sent, because it was closed while an exception ended"),
+        pytest.raises((KeyError, UnicodeEncodeError)),
+    ):
+        write(fs, f"{url}/a/f")
+    assert site.files["/a/f"] == b"one"
+    assert "PUT" not in [command for command, _ in site.requests]
 
 
 def test_a_file_that_is_never_closed_gives_a_warning(fs, site, url):
