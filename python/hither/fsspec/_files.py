@@ -12,9 +12,12 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fsspec.transaction import Transaction
+
 from hither._core import redact_url, validators_differ
 from hither._file import RemoteFile
-from hither.exceptions import ChangedError, InvalidError
+from hither.exceptions import ChangedError, HitherError, InvalidError
+from hither.fsspec._names import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,6 +115,7 @@ class UploadFile(io.RawIOBase):
         self.fs = fs
         self.path = path
         self.mode = mode
+        self.is_sent = False
         self._autocommit = autocommit
         self._is_discarded = False
         self._blocks_failing_before = _failing_blocks()
@@ -147,24 +151,23 @@ class UploadFile(io.RawIOBase):
                 "to send it nevertheless, close it before, or in an `except` block"
             )
             warnings.warn(message, RuntimeWarning, stacklevel=2)
-        if self._autocommit and not self._is_discarded:
+        if self._autocommit:
             self.commit()
 
     def commit(self) -> None:
-        """Send the file now.
+        """Send the file now, unless it was discarded.
 
         Raises
         ------
         ValueError
-            The file was discarded, or is not closed.
+            The file is not closed, or was sent before.
         OSError
             The target exists and the file was opened with ``"xb"`` (``FileExistsError``), access is
             denied, the server is full, or it fails.
 
         """
         if self._is_discarded:
-            message = f"{redact_url(self.path)} cannot be sent: the file was discarded"
-            raise InvalidError(message)
+            return
         if not self.closed:
             # A wrapping file, for text or compression, may still have bytes.
             self.discard()
@@ -173,6 +176,7 @@ class UploadFile(io.RawIOBase):
         self._content.flush()
         try:
             self.fs.put_file(self._content.name, self.path, mode="create" if "x" in self.mode else "overwrite")
+            self.is_sent = True
         finally:
             self._content.close()
 
@@ -280,3 +284,24 @@ def _failing_blocks() -> list[FrameType]:
             found.append(frame)
         frame = frame.f_back
     return found
+
+
+class UploadTransaction(Transaction):  # type: ignore[misc]
+    """Files that are sent together, at the end of the ``with`` block of ``fs.transaction``."""
+
+    def complete(self, commit: bool = True) -> None:  # noqa: FBT001, FBT002
+        """Send all files, or discard them; one that cannot be sent ends this.
+
+        Raises
+        ------
+        HitherError
+            That of the file that cannot be sent; the message names all files that were not sent.
+
+        """
+        files = list(self.files)
+        try:
+            super().complete(commit)
+        except HitherError as error:
+            unsent = [file.path for file in files if not file.is_sent]
+            message = f"{error}; of {len(files)} files of the transaction, {len(unsent)} were not sent: {shown(unsent)}"
+            raise type(error)(message) from error

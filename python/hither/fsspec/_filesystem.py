@@ -31,7 +31,7 @@ from hither.exceptions import (
     UnsupportedError,
 )
 from hither.fsspec._calls import mirror_sync_methods, run_all, sync
-from hither.fsspec._files import CompressedFile, FsspecFile, ObservedStat, UploadFile, has_suffix
+from hither.fsspec._files import CompressedFile, FsspecFile, ObservedStat, UploadFile, UploadTransaction, has_suffix
 from hither.fsspec._names import child, decoded, encoded, glob_matcher, has_query, is_pattern, normal, shown
 from hither.fsspec._pairs import (
     LOCAL_END,
@@ -92,6 +92,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
     """
 
     mirror_sync_methods = False  # by fsspec, whose methods leave operations running when they are interrupted
+    transaction_type = UploadTransaction
     protocol = tuple(f"{prefix}{scheme}" for prefix in (*PREFIXES, "") for scheme in SCHEMES)
 
     def __init__(self, *, client: Client | None = None, auto_mkdir: bool = True, **options: Any) -> None:  # noqa: ANN401

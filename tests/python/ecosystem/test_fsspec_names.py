@@ -283,6 +283,27 @@ def test_a_file_that_is_not_closed_is_not_sent_at_the_end_of_a_transaction(fs, s
     (file.buffer if options["mode"] == "wt" else file).discard()
 
 
+def test_a_file_that_is_discarded_does_not_end_its_transaction(fs, site, url):
+    with fs.transaction:
+        for name in ("t1", "t2", "t3"):
+            with contextlib.suppress(KeyError), fs.open(f"{url}/{name}", "wt") as file:
+                file.write(name)
+                if name == "t2":
+                    raise KeyError
+    assert [name for name in site.files if name.startswith("/t")] == ["/there/", "/t1", "/t3"]
+
+
+def test_a_transaction_that_fails_names_the_files_that_were_not_sent(fs, site, url):
+    site.behaviour = lambda it: it.content == b"t2" and it.answer(403)
+    fs.start_transaction()
+    for name in ("t1", "t2", "t3"):
+        with fs.open(f"{url}/{name}", "wt") as file:
+            file.write(name)
+    with pytest.raises(PermissionError, match=r"of 3 files of the transaction, 2 were not sent: \S+/t2, \S+/t3$"):
+        fs.end_transaction()
+    assert [name for name in site.files if name.startswith("/t")] == ["/there/", "/t1"]
+
+
 @pytest.mark.parametrize("verb", ["mv", "copy"])
 def test_no_source_is_replaced_by_another(fs, site, url, verb):
     for other in ("a/g", "a/%67"):
