@@ -48,7 +48,7 @@ def build(
     if library == "pd":
         import pandas as pd
 
-        return pd.DataFrame(fields(_series, lambda layout: list(objects(layout))))
+        return pd.DataFrame(fields(lambda column: series(numpy_array(column)), lambda layout: series(objects(layout))))
     import pyarrow as pa
 
     return pa.table(fields(arrow_array, _arrow_record))
@@ -166,16 +166,26 @@ def _arrow_record(layout: Any) -> Any:  # noqa: ANN401
 
 
 def objects(layout: Any) -> npt.NDArray[Any]:  # noqa: ANN401
-    """Return an array with one item per entry, of objects where lengths differ."""
+    """Return an array with one item per entry, of objects for lists and missing values.
+
+    The type decides that, not the lengths: those of all entries that were read may be equal.
+    """
     import awkward as ak
 
     array = ak.Array(layout)
-    try:
-        return np.asarray(ak.to_numpy(array))
-    except ValueError:
-        rows = np.empty(len(array), dtype=object)
-        rows[:] = ak.to_list(array)
-        return rows
+    if array.ndim == 1 or layout.purelist_isregular:
+        try:
+            found: npt.NDArray[Any] = ak.to_numpy(array)
+        except (ValueError, TypeError):
+            # Records with lists, or values of several types.
+            pass
+        else:
+            if not isinstance(found, np.ma.MaskedArray):
+                return found
+    rows = np.empty(len(array), dtype=object)
+    for at, row in enumerate(ak.to_list(array)):
+        rows[at] = row
+    return rows
 
 
 # --- NumPy and pandas -----------------------------------------------------------------------------
@@ -214,8 +224,8 @@ def _texts(strings: _core.Strings) -> list[str]:
     return [characters[start:stop].decode("utf-8", "surrogateescape") for start, stop in ends]
 
 
-def _series(column: _core.Column) -> Any:  # noqa: ANN401
-    array = numpy_array(column)
+def series(array: npt.NDArray[Any]) -> Any:  # noqa: ANN401
+    """Return the array as pandas accepts it for a column: with one item per entry."""
     return array if array.ndim == 1 else list(array)
 
 

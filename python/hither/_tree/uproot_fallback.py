@@ -7,7 +7,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from hither._tree.branches import BranchInfo, TreeInfo
-from hither._tree.library import objects, record_array
+from hither._tree.library import objects, record_array, series
 from hither.exceptions import ThroughUprootWarning, UnsupportedError
 
 if TYPE_CHECKING:
@@ -105,9 +105,9 @@ def _as_library(found: Any, library: Library) -> Any:  # noqa: ANN401
         return found
     if library == "arrow":
         return ak.to_arrow_table(found)
-    arrays = {name: objects(found[name]) for name in found.fields}
+    arrays = {name: objects(found[name].layout) for name in found.fields}
     if library == "np":
         return arrays
     import pandas as pd
 
-    return pd.DataFrame(arrays)
+    return pd.DataFrame({name: series(array) for name, array in arrays.items()})

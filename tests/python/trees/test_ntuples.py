@@ -10,6 +10,7 @@ from needs import sample
 from samples import SAMPLES
 
 import hither
+from hither._tree.library import objects
 from hither.exceptions import ThroughUprootWarning
 
 FILES = sorted(SAMPLES.glob("*rntuple*.root"))
@@ -70,6 +71,26 @@ def test_an_rntuple_of_a_server_needs_no_name_and_comes_in_every_library(site, c
         column = found[field]
         assert (column.to_pylist() if library == "arrow" else column.tolist()) == wanted[field].tolist()
     assert sum(len(step) for step in tree.iterate("Age", step_size="1 kB", library="pd")) == tree.num_entries
+
+
+@pytest.mark.filterwarnings("ignore::hither.exceptions.ThroughUprootWarning")
+@pytest.mark.parametrize("stop", [1, 2, None])
+@pytest.mark.parametrize("library", ["np", "pd"])
+def test_every_field_of_an_rntuple_is_a_column_whatever_its_lengths(client, library, stop):
+    """Also where all lists that are read have one length."""
+    path = sample(SAMPLES / "test_stl_containers_rntuple_v1-0-0-0.root")
+    tree = hither.open_tree(path, client=client)
+    for name in tree:
+        wanted = tree.arrays([name], entry_stop=stop)[name]
+        found = tree.arrays([name], library=library, entry_stop=stop)[name]
+        assert len(found) == len(wanted)
+        if "var *" in str(wanted.type):
+            assert found.dtype == object
+            assert list(found) == wanted.tolist()
+
+
+def test_missing_values_are_none():
+    assert objects(ak.Array([1, None, 3]).layout).tolist() == [1, None, 3]
 
 
 @pytest.mark.filterwarnings("ignore::hither.exceptions.ThroughUprootWarning")
