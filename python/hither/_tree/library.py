@@ -9,6 +9,7 @@ import numpy as np
 
 from hither import _core
 from hither._tree.branches import record_columns
+from hither.exceptions import InvalidError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -72,7 +73,18 @@ def concatenate(parts: Sequence[Any], library: Library) -> Any:  # noqa: ANN401
 
 
 def merge_fields(parts: Sequence[Any], names: Sequence[str], library: Library) -> Any:  # noqa: ANN401
-    """Return one result with the fields ``names`` of several results of the same entries."""
+    """Return one result with the fields ``names`` of several results of the same entries.
+
+    Raises
+    ------
+    ValueError
+        They differ in the number of entries.
+
+    """
+    counts = sorted({_num_entries(part, library) for part in parts})
+    if len(counts) > 1:
+        message = f"columns of {' and '.join(map(str, counts))} entries are not one result; request them one by one"
+        raise InvalidError(message)
     if library == "ak":
         fields = {name: part[name].layout for part in parts for name in part.fields}
         return record_array({name: fields[name] for name in names})
@@ -87,6 +99,11 @@ def merge_fields(parts: Sequence[Any], names: Sequence[str], library: Library) -
 
     arrays = {name: part.column(name) for part in parts for name in part.column_names}
     return pa.table({name: arrays[name] for name in names})
+
+
+def _num_entries(part: Any, library: Library) -> int:  # noqa: ANN401
+    """Return the number of entries of a result of :func:`build`."""
+    return len(next(iter(part.values()), ())) if library == "np" else len(part)
 
 
 def as_numpy(buffer: _core.Buffer, item_shape: Sequence[int] = ()) -> npt.NDArray[Any]:

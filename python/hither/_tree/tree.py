@@ -611,7 +611,8 @@ class Tree(Closing, Mapping[str, "Branch"]):
                 message = f"cut `{request.cut}`: hither computes no expressions over an RNTuple; select what was read"
                 raise UnsupportedError(message)
             cut = ArraysRequest([request.cut], None, *span, "ak", [])
-            mask = self._build(cut, self._read_job(cut, HIDDEN.add_read()).wait())[request.cut]
+            # Integers would select entries by their index.
+            mask = self._build(cut, self._read_job(cut, HIDDEN.add_read()).wait())[request.cut] != 0
         parts.append(self._uproot().arrays(request.foreign, span, request.library, mask))
         notices = (*report.notices, f"read by uproot: {', '.join(request.foreign)}")
         self._report = replace(report, notices=notices, through_uproot=len(request.foreign))

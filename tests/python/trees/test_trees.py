@@ -17,6 +17,7 @@ from samples import REPOSITORY, SAMPLES
 from serving import serving
 
 import hither
+from hither._tree.library import concatenate, merge_fields
 
 NESTED = SAMPLES / "uproot-vectorVectorDouble.root"
 
@@ -237,6 +238,47 @@ def test_branches_that_are_not_native_come_from_uproot(client, file, name, forei
     assert list(found if library == "np" else found.fields) == [own, foreign]
     with pytest.raises(NotImplementedError):
         tree.arrays([foreign], native=True)
+
+
+MUONS = ("uproot-small-dy-nooffsets.root", "tree", ["nMuon", "Muon_pt"])
+EVENTS = ("uproot-nesteddirs.root", "three/tree", ["evt/I32", "evt/StdStr"])
+
+
+@pytest.mark.filterwarnings("ignore::hither.exceptions.ThroughUprootWarning")
+@pytest.mark.parametrize(
+    ("file", "name", "columns", "cut", "selects"),
+    [
+        (*MUONS, "nMuon", lambda it: it["nMuon"].array() != 0),
+        (*MUONS, "nMuon*1", lambda it: it["nMuon"].array() != 0),
+        (*MUONS, "nMuon > 1", lambda it: it["nMuon"].array() > 1),
+        (*MUONS, "nMuon && nJet > 2", lambda it: (it["nMuon"].array() != 0) & (it["nJet"].array() > 2)),
+        (*MUONS, "!nMuon", lambda it: it["nMuon"].array() == 0),
+        (*MUONS, "nMuon - nMuon", lambda it: it["nMuon"].array() < 0),
+        (*EVENTS, "evt/I32", lambda it: it["evt/I32"].array() != 0),
+        (*EVENTS, "evt/N", lambda it: it["evt/N"].array() != 0),
+    ],
+)
+@pytest.mark.parametrize("library", ["ak", "np", "pd", "arrow"])
+def test_a_cut_selects_where_it_is_not_0_also_what_uproot_reads(client, file, name, columns, cut, selects, library):
+    path = sample(SAMPLES / file)
+    theirs = uproot.open(path)[name]
+    tree = hither.open_tree(path, name, client=client)
+    selected = selects(theirs)
+    steps = list(tree.iterate(columns, cut, step_size=60, library=library))
+    assert len(steps) == -(-len(selected) // 60)
+    for found in (tree.arrays(columns, cut, library=library), concatenate(steps, library)):
+        for column in columns:
+            values = found[column].to_pylist() if library == "arrow" else found[column].tolist()
+            found_lists = [it if isinstance(it, str) else np.asarray(it).tolist() for it in values]
+            assert found_lists == theirs[column].array()[selected].tolist()
+
+
+@pytest.mark.parametrize("library", ["ak", "np", "pd", "arrow"])
+def test_parts_of_different_length_are_no_result(client, library):
+    tree = hither.open_tree(sample(SAMPLES / "uproot-small-dy-nooffsets.root"), client=client)
+    parts = [tree.arrays(name, entry_stop=stop, library=library) for name, stop in (("nMuon", 99), ("nJet", 100))]
+    with pytest.raises(ValueError, match="99 and 100 entries"):
+        merge_fields(parts, ["nMuon", "nJet"], library)
 
 
 @pytest.fixture(scope="module")
