@@ -119,6 +119,11 @@ class Source(uproot.source.chunk.Source):  # type: ignore[misc]
         return self._file.size
 
     @property
+    def validator(self) -> str | None:
+        """Version of the file, as the server sends it; the source reads no other one."""
+        return self._file.stat().validator
+
+    @property
     def report(self) -> Report:
         """Counters and timings since the file was opened."""
         return self._file.report

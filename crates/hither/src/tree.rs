@@ -14,7 +14,7 @@ use crate::tree::job_report::JobStart;
 use crate::tree::listing::{TreeListing, describe_tree};
 use crate::tree::root_opener::{OpenTree, RootOpener};
 use futures_util::future::{BoxFuture, FutureExt, Shared};
-use hither_core::error::Result;
+use hither_core::error::{ErrorKind, Result};
 use std::fmt;
 use std::sync::Arc;
 
@@ -85,6 +85,26 @@ impl RemoteTree {
     pub async fn listing_async(&self) -> Result<TreeListing> {
         let open = self.opened().await?;
         Ok(describe_tree(&open.tree, self.path.as_deref().unwrap_or_else(|| open.tree.name())))
+    }
+
+    /// The validator of the version of the file that the tree was opened in, for the client's
+    /// runtime. Takes one round trip if the store had the tree: the server confirms that version.
+    ///
+    /// # Errors
+    ///
+    /// As [`RemoteTree::entries`]; [`ErrorKind::Changed`] if the store had a tree of an older
+    /// version, which is then removed from the store.
+    pub async fn validator_async(&self) -> Result<Option<String>> {
+        let open = self.opened().await?;
+        if open.from_store
+            && let Err(error) = self.file.first_byte(open.validator.clone()).await
+        {
+            if error.kind() == ErrorKind::Changed {
+                self.file.forget_metadata();
+            }
+            return Err(error);
+        }
+        Ok(open.validator.clone())
     }
 
     pub(crate) async fn opened(&self) -> Result<Arc<OpenTree>> {

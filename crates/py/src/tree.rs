@@ -65,6 +65,13 @@ impl Tree {
         }))
     }
 
+    /// Version of the file that the tree was opened in.
+    fn validator(&self, py: Python<'_>) -> PyResult<Job> {
+        let (client, tree) = self.opened(py)?;
+        let find = async move { tree.validator_async().await };
+        Ok(Job::new(&client, find, |found, py| Ok(found.into_pyobject(py)?.unbind())))
+    }
+
     /// Columns, the record of each name, and the report of the read, and of the opening if wanted.
     #[pyo3(signature = (columns, cut, entries, progress, *, with_opening = false))]
     fn arrays(

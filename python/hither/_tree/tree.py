@@ -588,11 +588,13 @@ class Tree(Closing, Mapping[str, "Branch"]):
         return bool(request.foreign)
 
     def _uproot(self, path: str | None = None) -> UprootTree:
-        """Return the tree as uproot reads it; opened once."""
+        """Return the tree as uproot reads it; opened once, in the version that hither opened."""
         if self._theirs is None:
             from hither._tree.uproot_fallback import UprootTree
 
-            self._theirs = UprootTree(self._core.url, path or self.name, self._client)
+            is_ntuple = path is not None or self._tree_info().is_ntuple
+            expected = None if is_ntuple else self._core.validator().wait()
+            self._theirs = UprootTree(self._core.url, path or self.name, self._client, expected)
         return self._theirs
 
     def _read_with_uproot(self, request: ArraysRequest) -> Any:  # noqa: ANN401

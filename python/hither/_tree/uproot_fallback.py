@@ -6,9 +6,10 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from hither._core import redact_url, validators_differ
 from hither._tree.branches import BranchInfo, TreeInfo
 from hither._tree.library import objects, record_array, series
-from hither.exceptions import ThroughUprootWarning, UnsupportedError
+from hither.exceptions import ChangedError, ThroughUprootWarning, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,13 +21,15 @@ if TYPE_CHECKING:
 class UprootTree:
     """A tree or RNTuple as uproot reads it."""
 
-    def __init__(self, url: str, path: str, client: Client) -> None:
-        """Open the tree or RNTuple at ``path``.
+    def __init__(self, url: str, path: str, client: Client, expected: str | None) -> None:
+        """Open the tree or RNTuple at ``path`` in the version ``expected``, or in any for None.
 
         Raises
         ------
         NotImplementedError
             uproot is not installed.
+        OSError
+            The file has another version (:class:`hither.exceptions.ChangedError`).
 
         """
         try:
@@ -36,7 +39,16 @@ class UprootTree:
             raise UnsupportedError(message) from None
         from hither.uproot import Source
 
-        self._tree = uproot.open({url: path}, handler=Source, client=client)
+        directory = uproot.open({url: None}, handler=Source, client=client)
+        found = directory.file.source.validator
+        if expected is not None and found is not None and validators_differ(expected, found):
+            directory.close()
+            message = (
+                f"{redact_url(url)} has changed since the tree was opened: its version was {expected} and is "
+                f"{found} now; open the tree again"
+            )
+            raise ChangedError(message)
+        self._tree = directory[path]
         self._is_ntuple = "RNTuple" in self._tree.classname
 
     def close(self) -> None:

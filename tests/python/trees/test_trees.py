@@ -281,6 +281,28 @@ def test_parts_of_different_length_are_no_result(client, library):
         merge_fields(parts, ["nMuon", "nJet"], library)
 
 
+@pytest.mark.filterwarnings("ignore::hither.exceptions.ThroughUprootWarning")
+@pytest.mark.parametrize("store", [False, True])
+def test_an_open_tree_reads_branches_of_uproot_in_its_own_version(site, tmp_path, store):
+    url = site.put("f.root", sample(SAMPLES / "uproot-nesteddirs.root").read_bytes())
+    columns = ["evt/I32", "evt/StdStr"]
+    options = {"store": str(tmp_path) if store else False, "anonymous": True}
+    if store:
+        with hither.Client(**options) as client:
+            hither.open_tree(url, "three/tree", client=client).arrays(columns)
+    with hither.Client(**options) as client:
+        tree = hither.open_tree(url, "three/tree", client=client)
+        assert tree.num_entries == 100
+        site.tag = '"2"'
+        for _ in range(2):
+            with pytest.raises(hither.exceptions.ChangedError):
+                tree.arrays(columns)
+            with pytest.raises(hither.exceptions.ChangedError):
+                list(tree.iterate(columns, step_size=30))
+        again = hither.open_tree(url, "three/tree", client=client).arrays(columns)
+        assert again[7].tolist() == {"evt/I32": 7, "evt/StdStr": "std-007"}
+
+
 @pytest.fixture(scope="module")
 def odd_trees(tmp_path_factory):
     """ROOT files with branches that cannot be read completely."""
