@@ -44,7 +44,7 @@ from hither.fsspec._pairs import (
 )
 from hither.fsspec._parquet import PARQUET_SUFFIXES, ParquetFile
 from hither.fsspec._reads import Reads
-from hither.fsspec._versions import STAT_SECONDS, KnownVersions
+from hither.fsspec._versions import KnownVersions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -310,7 +310,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         if mode == "rb":
             known = self._versions.recent(path)
             if has_suffix(path, PARQUET_SUFFIXES):
-                return ParquetFile(self, path, known, self._versions.open_file(path, STAT_SECONDS), self._columns_read)
+                return ParquetFile(self, path, known, self._versions.open_file(path), self._columns_read)
             return FsspecFile(self, path, known)
         if mode not in ("wb", "xb"):
             message = f"mode {mode!r} is not supported, expected 'rb', or 'wb' or 'xb' to write a whole file"

@@ -29,16 +29,34 @@ class Reads:
         self._batches: dict[str, _RangeBatch] = {}
 
     async def ranges(self, path: str, limits: list[tuple[int | None, int | None]]) -> list[bytes]:
-        """Return ranges of a file. A file that has changed is opened again, once."""
-        try:
-            return await self._read_once(path, limits)
-        except (ChangedError, NotFoundError):
-            self._versions.forget(path)
-        return await self._read_once(path, limits)
+        """Return ranges of a file, in the version in which ranges of it were read before.
 
-    async def _read_once(self, path: str, limits: list[tuple[int | None, int | None]]) -> list[bytes]:
+        The read of a file that has changed since then fails, unless a range begins with the first
+        byte or counts from the end: a program that reads such a range begins anew.
+        """
+        begins = any((start or 0) <= 0 for start, _ in limits)
+        if not begins:
+            self._versions.check(path)
+        try:
+            return await self._read_once(path, limits, begins=begins)
+        except ChangedError as error:
+            self._versions.drop(path)
+            if not begins and self._versions.fail(path, error):
+                raise
+        except NotFoundError:
+            self._versions.drop(path)
+        return await self._read_once(path, limits, begins=begins)
+
+    async def _read_once(self, path: str, limits: list[tuple[int | None, int | None]], *, begins: bool) -> list[bytes]:
+        file = self._versions.open_file(path, begins=begins)
+        found = await self._slices(path, file, limits)
+        if any(found):
+            # Once any bytes were read, the stat sends no request.
+            self._versions.bind(path, await file.stat_async(), begins=begins)
+        return found
+
+    async def _slices(self, path: str, file: RemoteFile, limits: list[tuple[int | None, int | None]]) -> list[bytes]:
         """Return ranges with the meaning of slices, negative or beyond the end, too."""
-        file = self._versions.open_file(path)
         known = [
             (start or 0, max(start or 0, end))
             for start, end in limits

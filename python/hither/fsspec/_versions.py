@@ -1,4 +1,13 @@
-"""The versions of files that a filesystem knows: what it has seen of them, and the open ones."""
+"""The versions of files that a filesystem knows: what it has seen of them, and the open ones.
+
+Ranges of a path come from a file that stays open for ``STAT_SECONDS``. When it is opened again, the
+server confirms the version of all bytes, also of those in memory; bytes that have to be fetched
+anyway bring that along. But the filesystem is given paths, not open files: it cannot know which
+reads belong together. A program that found a place in one version (uproot, the index of an archive)
+must not get bytes of another one there, however late it reads them. So the version in which ranges
+of a path were read is kept, and a read of another version fails. A read that needs no knowledge of
+the file, from its first byte or from its end, begins anew in the version of today.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +19,9 @@ from typing import TYPE_CHECKING
 from hither._client import default_client
 from hither._file import RemoteFile
 from hither._urls import split_query
-from hither.exceptions import HitherError
+from hither.exceptions import ChangedError, HitherError
 from hither.fsspec._files import ObservedStat, has_suffix, is_other_version
+from hither.fsspec._names import shown
 from hither.fsspec._parquet import PARQUET_MAGIC, PARQUET_SUFFIXES, TAIL_BYTES
 
 if TYPE_CHECKING:
@@ -21,11 +31,12 @@ if TYPE_CHECKING:
     from hither._core import Entry, FileStat
 
 STAT_SECONDS = 2.0
-"""Time for which a stat of a name is reused: programs request it twice and then open the file."""
+"""Time for which a stat of a name and an open file are reused: programs request a stat twice and
+then open the file."""
 _MAX_OPEN_FILES = 32
 """Files that are kept open between reads of ranges."""
-_MAX_OPEN_SECONDS = 60.0
-"""Time after which a file is opened again, which finds its newest version."""
+_MAX_READ_VERSIONS = 20_000
+"""Paths whose version is kept after ranges of them were read: a few megabytes."""
 
 
 class KnownVersions:
@@ -40,6 +51,8 @@ class KnownVersions:
         self._lock = threading.Lock()
         self._open_files: OrderedDict[str, tuple[float, RemoteFile]] = OrderedDict()
         self._stats: dict[str, tuple[float, Entry | ObservedStat]] = {}
+        # The version in which ranges of a path were read, and the error of a read of another one.
+        self._read: OrderedDict[str, tuple[FileStat, ChangedError | None]] = OrderedDict()
 
     @property
     def client(self) -> Client:
@@ -51,7 +64,13 @@ class KnownVersions:
         return path in self._open_files or path in self._stats
 
     async def stat(self, path: str) -> Entry | ObservedStat:
-        """Return the recent stat of a path, else that of the server."""
+        """Return the recent stat of a path, else that of the server.
+
+        After a read of another version has failed, reads begin anew in this one.
+        """
+        with self._lock:
+            if (self._read.get(path) or (None, None))[1] is not None:
+                self._read.pop(path)
         entry = self.recent(path)
         if entry is None:
             entry = await self._stat_parquet(path) if has_suffix(path, PARQUET_SUFFIXES) else None
@@ -61,12 +80,13 @@ class KnownVersions:
 
     async def _stat_parquet(self, path: str) -> ObservedStat | None:
         """Return the stat of a Parquet file from its end, which is read next; None for others."""
-        file = self.open_file(path, STAT_SECONDS)
+        file = self.open_file(path)
         try:
             found = await file.stat_async()
             mark = await file.read_at_async(max(0, found.size - 4), 4)
         except HitherError:
             return None
+        self.bind(path, found, begins=True)
         return ObservedStat(found.size, found.validator) if mark in PARQUET_MAGIC else None
 
     def recent(self, path: str) -> Entry | ObservedStat | None:
@@ -102,30 +122,75 @@ class KnownVersions:
                     if (self._open_files.get(path) or (0.0, None))[1] is file:
                         self._open_files.pop(path, None)
 
-    def forget(self, path: str) -> None:
-        """Forget stats and open files of ``path`` and everything below it."""
-        path = split_query(path)[0] + "/"
+    def drop(self, path: str) -> None:
+        """Forget the stat and the open file of a path. Reads of ranges stay in their version."""
         with self._lock:
-            for known in (self._stats, self._open_files):
-                for name in [name for name in known if f"{split_query(name)[0]}/".startswith(path)]:
-                    known.pop(name)
+            self._stats.pop(path, None)
+            self._open_files.pop(path, None)
 
-    def open_file(self, path: str, seconds: float = _MAX_OPEN_SECONDS) -> RemoteFile:
-        """Return the file that ranges of ``path`` are read from, opened at most ``seconds`` ago.
+    def forget(self, path: str) -> None:
+        """Forget all of ``path`` and everything below it; reads of ranges begin anew."""
+        path = split_query(path)[0]
+        with self._lock:
+            for known in (self._stats, self._open_files, self._read):
+                for name in [name for name in known if name.startswith(path)]:
+                    if f"{split_query(name)[0]}/".startswith(f"{path}/"):
+                        known.pop(name)
+
+    def check(self, path: str) -> None:
+        """Raise the error of an earlier read of another version, if there was one."""
+        with self._lock:
+            _, error = self._read.get(path) or (None, None)
+        if error is not None:
+            raise ChangedError(*error.args)
+
+    def bind(self, path: str, version: FileStat, *, begins: bool) -> None:
+        """Note that ranges of a path are read in ``version``; one that ``begins`` anew changes it.
+
+        Raises
+        ------
+        OSError
+            Ranges were read in another version (:class:`hither.exceptions.ChangedError`).
+
+        """
+        with self._lock:
+            before, _ = self._read.get(path) or (version, None)
+            if begins or not is_other_version(before, version):
+                self._read[path] = (version, None)
+                self._read.move_to_end(path)
+                while len(self._read) > _MAX_READ_VERSIONS:
+                    self._read.popitem(last=False)
+                return
+        message = (
+            f"{shown(path)} has changed since ranges of it were read: its version was {before.validator} with "
+            f"{before.size} bytes and is {version.validator} with {version.size} now; open it again"
+        )
+        error = ChangedError(message)
+        self.fail(path, error)
+        raise error
+
+    def fail(self, path: str, error: ChangedError) -> bool:
+        """Let reads of ranges fail with ``error`` from now on; False if none were read before."""
+        with self._lock:
+            version, _ = self._read.get(path) or (None, None)
+            if version is not None:
+                self._read[path] = (version, error)
+        return version is not None
+
+    def open_file(self, path: str, *, begins: bool = True) -> RemoteFile:
+        """Return the file that ranges of ``path`` are read from, opened within ``STAT_SECONDS``.
 
         Its reads are not predicted, because programs that read ranges name all that they need; the
-        ends are prefetched for formats with a directory there.
+        ends are prefetched for formats with a directory there, if a program begins to read.
         """
         now = time.monotonic()
         with self._lock:
             at, file = self._open_files.pop(path, (0.0, None))
-            if file is None or now - at > seconds:
-                has_directory = has_suffix(path, (*PARQUET_SUFFIXES, ".root"))
+            if file is None or now - at >= STAT_SECONDS:
+                has_directory = begins and has_suffix(path, (*PARQUET_SUFFIXES, ".root"))
                 at, file = now, RemoteFile(path, client=self.client, tree_cache=False, open_ahead=has_directory)
-                if has_suffix(path, PARQUET_SUFFIXES):
-                    file.prefetch_ends(TAIL_BYTES)
-                elif has_suffix(path, (".root",)):
-                    file.prefetch_ends()
+                if has_directory:
+                    file.prefetch_ends(TAIL_BYTES if has_suffix(path, PARQUET_SUFFIXES) else 0)
             self._open_files[path] = (at, file)
             while len(self._open_files) > _MAX_OPEN_FILES:
                 self._open_files.popitem(last=False)
@@ -136,3 +201,4 @@ class KnownVersions:
         with self._lock:
             self._stats.clear()
             self._open_files.clear()
+            self._read.clear()

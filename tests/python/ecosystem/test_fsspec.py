@@ -170,25 +170,87 @@ def test_a_failed_download_leaves_nothing(site, fs, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_changed_is_read_anew(site, fs, content):
+def replace(site, name, content):
+    site.put(name, content)
+    site.tag = f'"{int(site.tag[1:-1]) + 1}"'
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1e9], ids=["opened again", "open"])
+def test_ranges_of_a_path_are_never_of_two_versions(site, fs, content, monkeypatch, seconds):
+    monkeypatch.setattr("hither.fsspec._versions.STAT_SECONDS", seconds)
     path = site.put("f", content)
     assert fs.cat_file(path, 0, 4) == content[:4]
-    site.put("f", content[::-1])
-    site.tag = '"2"'
-    assert fs.cat_file(path, 700_000, 700_004) == content[::-1][700_000:700_004]
-    assert fs.cat_file(path) == content[::-1]
+    replace(site, "f", content[::-1])
+    for _ in range(2):
+        with pytest.raises(hither.exceptions.ChangedError, match="changed"):
+            fs.cat_file(path, 700_000, 700_004)
+        (found,) = fs.cat_ranges([path], [800_000], [800_004])
+        assert isinstance(found, hither.exceptions.ChangedError)
+        # All bytes, which is no range.
+        assert fs.cat_file(path) == content[::-1]
 
 
-def test_a_version_that_was_seen_to_be_gone_is_not_read(site, fs, monkeypatch):
+@pytest.mark.parametrize("begin", [(0, 4), (None, 4), (-4, None)])
+def test_a_read_of_an_end_of_a_file_begins_anew(site, fs, content, monkeypatch, begin):
     monkeypatch.setattr("hither.fsspec._versions.STAT_SECONDS", 0.0)
-    url = site.put("f", b"one")
-    for content, see in ((b"another", fs.info), (b"and again", fs.cat_file)):
-        assert fs.cat_file(url, 0, 3) == fs.cat_file(url)[:3]
-        site.put("f", content)
-        site.tag = f'"{len(content)}"'
-        see(url)
-        assert fs.cat_file(url, 0, 3) == content[:3]
-        assert fs.cat_ranges([url], [0], [3]) == [content[:3]]
+    path = site.put("f", content)
+    for version in (content, content[::-1], content[4:]):
+        assert fs.cat_file(path, *begin) == version[slice(*begin)]
+        assert fs.cat_file(path, 700_000, 700_004) == version[700_000:700_004]
+        replace(site, "f", {content: content[::-1]}.get(version, content[4:]))
+
+
+@pytest.mark.parametrize("again", ["info", "invalidate_cache"])
+def test_a_file_that_changed_is_opened_again_by_its_stat(site, fs, content, again):
+    path, later = site.put("f", content), content[::-1]
+    assert fs.cat_file(path, 4, 8) == content[4:8]
+    replace(site, "f", later)
+    with pytest.raises(hither.exceptions.ChangedError, match="changed"):
+        fs.cat_file(path, 700_000, 700_004)
+    getattr(fs, again)(path)
+    assert fs.cat_file(path, 700_000, 700_004) == later[700_000:700_004]
+
+
+def test_a_stat_alone_does_not_change_the_version_of_ranges(site, fs, content, monkeypatch):
+    monkeypatch.setattr("hither.fsspec._versions.STAT_SECONDS", 0.0)
+    path = site.put("f", content)
+    assert fs.cat_file(path, 4, 8) == content[4:8]
+    replace(site, "f", content[::-1])
+    assert fs.size(path) == len(content)
+    with fs.open(path) as file:
+        assert file.read(4) == content[::-1][:4]
+    with pytest.raises(hither.exceptions.ChangedError, match="changed"):
+        fs.cat_file(path, 4, 8)
+
+
+def test_a_file_that_changed_before_its_ranges_were_read_is_read_anew(site, fs, content):
+    path = site.put("f", content)
+    assert fs.size(path) == len(content)
+    replace(site, "f", content[::-1])
+    assert fs.cat_file(path, 700_000, 700_004) == content[::-1][700_000:700_004]
+
+
+def test_a_range_in_memory_is_confirmed_with_one_byte(site, fs, content, monkeypatch):
+    monkeypatch.setattr("hither.fsspec._versions.STAT_SECONDS", 0.0)
+    path = site.put("f", content)
+    assert fs.cat_file(path, 0, 4) == content[:4]
+    before = fs.client.report
+    assert fs.cat_file(path, 0, 4) == content[:4]
+    report = fs.client.report.since(before)
+    assert (report.requests, report.bytes_payload) == (1, 1)
+    replace(site, "f", b"another")
+    assert fs.cat_file(path, 0, 4) == b"anot"
+
+
+def test_confirming_the_version_of_ranges_takes_no_further_round_trip(site, fs, content, monkeypatch):
+    monkeypatch.setattr("hither.fsspec._versions.STAT_SECONDS", 0.0)
+    path = site.put("f", content)
+    assert fs.cat_file(path, 0, 4) == content[:4]
+    for start in (300_000, 600_000, 900_000):
+        before = fs.client.report
+        assert fs.cat_file(path, start, start + 10) == content[start : start + 10]
+        report = fs.client.report.since(before)
+        assert (report.requests, report.round_trips) == (1, 1)
 
 
 def test_an_opened_file_has_the_version_of_its_stat(site, fs, content):

@@ -27,6 +27,7 @@ from serving import (  # noqa: E402
 
 import hither  # noqa: E402
 import hither.uproot  # noqa: E402
+from hither.fsspec import HitherFileSystem  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -124,6 +125,28 @@ def test_sources_and_trees_pickle(small, client):
         assert again["E33"].array(library="np").tolist() == wanted.tolist()
         source = pickle.loads(pickle.dumps(tree.file.source))
         assert source.chunk(0, 4).raw_data.tobytes() == b"root"
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1e9], ids=["opened again", "open"])
+@pytest.mark.parametrize("way", ["source", "filesystem"])
+def test_an_open_file_is_never_read_in_two_versions(small, site, client, monkeypatch, way, seconds):
+    monkeypatch.setattr("hither.fsspec._versions.STAT_SECONDS", seconds)
+    HitherFileSystem.clear_instance_cache()
+    path, facts = small
+    url = site.put("f.root", path.read_bytes())
+    near = uproot.open(path)[facts["tree"]]
+    whole = near["ntrack"].array(library="np").tolist()
+    options = {"handler": hither.uproot.Source} if way == "source" else {}
+    with uproot.open(url if way == "source" else f"hither{url}", client=client, **options) as file:
+        tree = file[facts["tree"]]
+        assert tree["ntrack"].array(library="np").tolist() == whole
+        site.tag = '"2"'
+        for _ in range(2):
+            # cat_ranges returns exceptions, which uproot tries to slice.
+            with pytest.raises((hither.exceptions.ChangedError, TypeError), match=r"[Cc]hanged"):
+                tree["E33"].array()
+    with uproot.open(url if way == "source" else f"hither{url}", client=client, **options) as file:
+        assert file[facts["tree"]]["ntrack"].array(library="np").tolist() == whole
 
 
 @pytest.mark.usefixtures("installed")
