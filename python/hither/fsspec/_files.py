@@ -20,7 +20,7 @@ from hither.exceptions import ChangedError, HitherError, InvalidError
 from hither.fsspec._names import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from types import FrameType, TracebackType
 
     import typing_extensions
@@ -79,17 +79,41 @@ class FsspecFile(RemoteFile):
     def read_at(self, offset: int, length: int) -> bytes:
         """Return ``length`` bytes from ``offset`` on; see :meth:`hither.RemoteFile.read_at`."""
         found = super().read_at(offset, length)
-        if self._known is not None:
-            self._check_known()
+        self._check_known()
+        return found
+
+    async def read_at_async(self, offset: int, length: int) -> bytes:
+        """Async version of :meth:`read_at`."""
+        found = await super().read_at_async(offset, length)
+        await self._check_known_async()
+        return found
+
+    def read_ranges(self, ranges: Iterable[tuple[int, int]]) -> list[memoryview]:
+        """Return the bytes of ranges; see :meth:`hither.RemoteFile.read_ranges`."""
+        found = super().read_ranges(ranges)
+        self._check_known()
+        return found
+
+    async def read_ranges_async(self, ranges: Iterable[tuple[int, int]]) -> list[memoryview]:
+        """Async version of :meth:`read_ranges`."""
+        found = await super().read_ranges_async(ranges)
+        await self._check_known_async()
         return found
 
     def _check_known(self) -> None:
-        """Compare the known stat of the file with the version that is read; sends no request."""
+        """Compare the known stat of the file with the version that was read; sends no request."""
+        if self._known is not None:
+            self._compare(self.stat())
+
+    async def _check_known_async(self) -> None:
+        if self._known is not None:
+            self._compare(await self.stat_async())
+
+    def _compare(self, version: FileStat) -> None:
         known, self._known = self._known, None
-        version = self.stat()
         if known is None or not is_other_version(known, version):
             return
-        self.fs.invalidate_cache(self.path)
+        self.fs._versions.drop(self.path)  # noqa: SLF001
         if self._is_size_used:
             if known.size == version.size:
                 seen = f"its version was {known.validator} and is {version.validator} now"

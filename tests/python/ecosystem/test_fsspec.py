@@ -253,15 +253,28 @@ def test_confirming_the_version_of_ranges_takes_no_further_round_trip(site, fs, 
         assert (report.requests, report.round_trips) == (1, 1)
 
 
-def test_an_opened_file_has_the_version_of_its_stat(site, fs, content):
-    path = site.put("f", content)
-    assert fs.size(path) == len(content)
-    site.put("f", content[:1000])
-    site.tag = '"2"'
+READS = {
+    "read": lambda file, start, stop: (file.seek(start), file.read(stop - start)),
+    "read to the end": lambda file, start, _: (file.seek(start), file.read()),
+    "readinto": lambda file, start, stop: (file.seek(start), file.readinto(bytearray(stop - start))),
+    "read_at": lambda file, start, stop: file.read_at(start, stop - start),
+    "read_at_async": lambda file, start, stop: asyncio.run(file.read_at_async(start, stop - start)),
+    "read_ranges": lambda file, *limits: file.read_ranges([(0, 4), limits]),
+    "read_ranges_async": lambda file, *limits: asyncio.run(file.read_ranges_async([(0, 4), limits])),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+def test_an_opened_file_has_the_version_of_its_stat(site, fs, content, read):
+    path = site.put("f", content[:1000])
+    assert fs.size(path) == 1000
+    replace(site, "f", content)
     with fs.open(path) as file:
-        file.seek(-10, io.SEEK_END)
+        assert file.size == 1000
         with pytest.raises(hither.exceptions.ChangedError, match="open it again"):
-            file.read(10)
+            READS[read](file, 990, 1000)
+    with fs.open(path) as file:
+        READS[read](file, file.size - 10, file.size)
 
 
 @pytest.mark.parametrize("later", ['"1"', None])
