@@ -132,6 +132,8 @@ class UnsupportedError(HitherError, NotImplementedError):
     """The operation, format or type is valid, but this version does not support it."""
 
     kind = "unsupported"
+    branch: str | None = None
+    """The branch whose type is not supported, if it is one."""
 
 
 class TimedOutError(HitherError, TimeoutError):

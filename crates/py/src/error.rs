@@ -1,7 +1,8 @@
 //! Conversion of errors to the exceptions of `hither.exceptions`.
 
 use hither::{Error, ErrorKind, FormatError, Suggestion};
-use pyo3::{PyErr, pyfunction};
+use pyo3::types::PyAnyMethods;
+use pyo3::{PyErr, Python, pyfunction};
 use std::error::Error as _;
 
 /// Classes of `hither.exceptions`.
@@ -38,7 +39,7 @@ pub(crate) fn to_exception(error: &Error) -> PyErr {
         ErrorKind::NoSpace => classes::NoSpaceError::new_err(message),
         ErrorKind::Changed => classes::ChangedError::new_err(message),
         ErrorKind::Corrupt => classes::CorruptError::new_err(message),
-        ErrorKind::Unsupported => classes::UnsupportedError::new_err(message),
+        ErrorKind::Unsupported => unsupported(error, message),
         ErrorKind::Timeout => classes::TimedOutError::new_err(message),
         ErrorKind::Unavailable => classes::UnavailableError::new_err(message),
         ErrorKind::Protocol => classes::ProtocolError::new_err(message),
@@ -73,8 +74,21 @@ pub(crate) fn validators_differ(one: &str, other: &str) -> bool {
     hither_core::validators_differ(one, other)
 }
 
+fn format_error(error: &Error) -> Option<&FormatError> {
+    error.source().and_then(|cause| cause.downcast_ref())
+}
+
 /// Returns true for a missing tree or branch, false for a missing file.
 fn is_missing_key(error: &Error) -> bool {
-    let cause = error.source().and_then(|cause| cause.downcast_ref::<FormatError>());
-    matches!(cause, Some(FormatError::NotFound { .. } | FormatError::NoTree { .. }))
+    matches!(format_error(error), Some(FormatError::NotFound { .. } | FormatError::NoTree { .. }))
+}
+
+/// The exception for what is not supported, with the branch if it is one.
+fn unsupported(error: &Error, message: String) -> PyErr {
+    let exception = classes::UnsupportedError::new_err(message);
+    if let Some(FormatError::Unsupported { branch, .. }) = format_error(error) {
+        let set = Python::attach(|py| exception.value(py).setattr("branch", branch));
+        debug_assert!(set.is_ok(), "the attribute of the class is not writable");
+    }
+    exception
 }

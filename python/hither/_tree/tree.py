@@ -572,20 +572,22 @@ class Tree(Closing, Mapping[str, "Branch"]):
         """Add columns that uproot has to read to ``request.foreign``; return if there are any."""
         info = self._tree_info()
         branches = info.branches
-        suspects = [name for name in request.columns if name not in branches or branches[name].unsupported]
+        own = [name for name in request.columns if name not in request.foreign]
+        suspects = [name for name in own if name not in branches or branches[name].unsupported]
         if info.is_ntuple and (missing := [name for name in suspects if name not in branches]):
             raise missing_key_error("field", missing[0], branches) from error
         if not suspects and isinstance(error, UnsupportedError):
             # The content of a branch became known only from its data.
-            suspects = request.columns
+            suspects = [name for name in own if name == error.branch]
         if not suspects:
             return False
         try:
             theirs = self._uproot()
         except UnsupportedError:
             return False
-        request.foreign.extend(name for name in suspects if name in theirs)
-        return bool(request.foreign)
+        found = [name for name in suspects if name in theirs]
+        request.foreign.extend(found)
+        return bool(found)
 
     def _uproot(self, path: str | None = None) -> UprootTree:
         """Return the tree as uproot reads it; opened once, in the version that hither opened."""
@@ -601,12 +603,18 @@ class Tree(Closing, Mapping[str, "Branch"]):
         from hither._tree.library import merge_fields
 
         info = self._tree_info()
-        own = [name for name in request.columns if name not in request.foreign]
         parts, report, mask = [], Report(), None
-        if own:
+        while own := [name for name in request.columns if name not in request.foreign]:
             part = request._replace(columns=own, foreign=[])
-            parts.append(self._build(part, self._read_job(part, HIDDEN.add_read()).wait()))
+            try:
+                parts.append(self._build(part, self._read_job(part, HIDDEN.add_read()).wait()))
+            except UnsupportedError as error:
+                if not self._find_foreign(request, error):
+                    raise
+                self._warn_of_uproot(request)
+                continue
             report = self._report
+            break
         span = (request.start, min(request.stop, info.num_entries))
         if request.cut is not None:
             if info.is_ntuple:

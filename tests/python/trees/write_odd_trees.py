@@ -3,7 +3,8 @@
     python write_odd_trees.py FOLDER
 
 - `both.root`: `a` has `n` values per entry; from entry 600 of 1,200 on, the positions of entries
-  are omitted (`kGenerateOffsetMap`), which hither does not support.
+  are omitted (`kGenerateOffsetMap`), which hither does not support. `word` is a string (`/C`), empty in every other
+  entry.
 - `late.root`: `late` was added when `x` had 5 entries of 10, and has no values for these.
 - `bare.root`: `bare` was added after the 10 entries of `x`, and has no basket.
 - `empty.root`: `text` is a string (`/C`), which is empty in all entries but two, and `none` in all.
@@ -28,10 +29,13 @@ def write(path: Path, first: int, features: list[str]) -> None:
     n, a = array("i", [0]), array("f", [0.0] * 8)
     tree.Branch("n", n, "n/I")
     tree.Branch("a", a, "a[n]/F")
+    word = bytearray(8)
+    tree.Branch("word", word, "word/C")
     for entry in range(first, first + 600):
         n[0] = entry % 7
         for at in range(n[0]):
             a[at] = entry + at / 8
+        word[:2] = b"w\0" if entry % 2 else b"\0\0"
         tree.Fill()
     file.Write()
     file.Close()
