@@ -73,15 +73,15 @@ impl Client {
     }
 }
 
-/// Adds the argument that replaces the target to an error about an existing target.
-fn name_overwrite(error: Error) -> Error {
-    match error.kind() {
-        ErrorKind::AlreadyExists => {
+/// Adds the argument that replaces an existing target to an error about it, unless it was given.
+fn name_overwrite<T>(done: Result<T, Error>, was_given: bool) -> Result<T, Error> {
+    done.map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists if !was_given => {
             let what = format!("{}: overwrite=True replaces it", error.message_with_causes());
             Error::new(ErrorKind::AlreadyExists, what)
         }
         _ => error,
-    }
+    })
 }
 
 /// The file that a write may replace: the version that an entry describes, if one is given.
@@ -172,7 +172,7 @@ impl Client {
                 let what = "the two names are on different servers: copy, then remove";
                 return Err(Error::new(ErrorKind::Unsupported, what));
             }
-            from.storage.rename(&from.path, &to.path, overwrite).await.map_err(name_overwrite)
+            name_overwrite(from.storage.rename(&from.path, &to.path, overwrite).await, overwrite)
         };
         self.job(rename, |(), py| Ok(py.None()))
     }
@@ -189,7 +189,7 @@ impl Client {
         let target = self.storage_path(&url)?;
         let replaceable = replaceable(overwrite, expected)?;
         let put = move |it: Arc<ClientHandle>| async move {
-            it.client().put(&url, data.into(), replaceable).await.map_err(name_overwrite)
+            name_overwrite(it.client().put(&url, data.into(), replaceable).await, overwrite)
         };
         self.job(put, move |entry, py| Entry::new(&target, &entry).into_object(py))
     }
@@ -206,7 +206,7 @@ impl Client {
         let target = self.storage_path(&url)?;
         let replaceable = replaceable(overwrite, expected)?;
         let put = move |it: Arc<ClientHandle>| async move {
-            it.client().put_file(&url, &path, replaceable).await.map_err(name_overwrite)
+            name_overwrite(it.client().put_file(&url, &path, replaceable).await, overwrite)
         };
         self.job(put, move |entry, py| Entry::new(&target, &entry).into_object(py))
     }
@@ -215,7 +215,7 @@ impl Client {
     fn get_file(&self, url: String, path: PathBuf, overwrite: bool) -> PyResult<Job> {
         let local = self.storage_path("/")?;
         let get = move |it: Arc<ClientHandle>| async move {
-            it.client().get_file(&url, &path, overwrite).await.map_err(name_overwrite)
+            name_overwrite(it.client().get_file(&url, &path, overwrite).await, overwrite)
         };
         self.job(get, move |entry, py| Entry::new(&local, &entry).into_object(py))
     }

@@ -6,7 +6,7 @@ import hashlib
 import zlib
 
 import pytest
-from serving import serving
+from serving import Loopback, servers, serving
 
 import hither
 
@@ -39,6 +39,16 @@ def test_files_are_replaced_only_on_request(tmp_path, client):
     client.rename(tmp_path / "a", tmp_path / "b", overwrite=True)
     client.put(tmp_path / "b", b"4", overwrite=True)
     assert (tmp_path / "b").read_bytes() == b"4"
+
+
+def test_an_argument_is_not_advised_where_it_was_given(tmp_path, client):
+    for name in ("a", "b"):
+        (tmp_path / "www" / name).mkdir(parents=True)
+        (tmp_path / "www" / name / "file").write_bytes(b"1")
+    with servers.hither(Loopback(), tmp_path / "www", more=("--write",)) as port:
+        base = f"http://127.0.0.1:{port}"
+        with pytest.raises(FileExistsError, match=r"b exists already$"):
+            client.rename(f"{base}/a", f"{base}/b", overwrite=True)
 
 
 @pytest.mark.parametrize("kind", ["", "apache", "rclone", "xrootd"])
