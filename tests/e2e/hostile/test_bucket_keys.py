@@ -8,7 +8,7 @@ from object_store import Store, serving
 NOT_FOUND = 3
 
 
-@pytest.mark.parametrize("bad", ["tab\tx", "tab\tx/below", "/slash", "two//slashes", "./a", "../a"])
+@pytest.mark.parametrize("bad", ["tab\tx", "tab\tx/below", "/slash", "two//slashes", "./a", "../a", "", "folder/"])
 def test_a_key_that_is_no_name_fails_alone(tmp_path, bad):
     with serving(Store({"d/good": b"1", f"d/{bad}": b"2", "d/more/good": b"3"})) as hither:
         done = hither("cp", "-r", "s3://bucket/d", tmp_path / "d", "--no-store")

@@ -90,7 +90,17 @@ impl S3Storage {
         let prefixes = found.prefixes.into_iter().map(|key| (key, None));
         let objects = found.objects.into_iter().map(|object| (object.key.clone(), Some(object)));
         for (key, object) in prefixes.chain(objects) {
-            // An object that stands for the directory itself, as some programs create them.
+            // An object that stands for a directory, as some programs create them, is empty.
+            let bytes = object.as_ref().map_or(0, |object| object.size);
+            if bytes > 0 && key.ends_with('/') {
+                let what = format!(
+                    "the object {key:?} has {bytes} bytes, and a key that ends with \"/\" is the \
+                     name of no file: rename or remove it in the bucket"
+                );
+                listing
+                    .gaps
+                    .push(Error::new(ErrorKind::Unsupported, what).context(self.shown(path)));
+            }
             if key == prefix {
                 is_there = true;
                 continue;
