@@ -105,7 +105,7 @@ pub fn validators_differ(one: &str, other: &str) -> bool {
 pub trait Source: Send + Sync + Debug {
     /// Name of the source for messages; without secrets.
     fn name(&self) -> String;
-    /// The server to which the last redirect led; none if there was none.
+    /// The server that the last request was sent to, if a redirect led there.
     fn redirected_to(&self) -> Option<String> {
         None
     }

@@ -1,5 +1,6 @@
 """Replicas in a federation: listings without some endpoints, and conflicts that are reported and never mixed."""
 
+import os
 import re
 import urllib.request
 import zlib
@@ -56,6 +57,21 @@ def test_a_listing_does_without_an_endpoint_only_if_it_is_declared_a_copy(tmp_pa
             assert b"not answered: copy; " in body
             assert b"`copy_of`" in body
         assert ask(federated.url("else/"), "PROPFIND", {"Depth": "1"})[0] == 207
+
+
+def test_bytes_are_credited_to_the_endpoints_that_sent_them(tmp_path, hither):
+    with three_of_ours(tmp_path, PREFIXES) as federated:
+        for name in ("one", "copy"):
+            path = federated.folders[name] / "f"
+            path.write_bytes(bytes(20 << 20))
+            os.utime(path, (1_700_000_000, 1_700_000_000))
+        copied = hither("cp", "--json", federated.url("data/f"), tmp_path / "f", "--no-store")
+        assert copied.code == 0, copied.err
+        sources = {source["server"]: source["bytes"] for source in copied.json["sources"]}
+        assert sources.pop(federated.base.rstrip("/")) == 0
+        assert sum(sources.values()) >= 20 << 20
+        endpoints = {f"http://127.0.0.1:{federated.ports[name]}" for name in ("one", "copy")}
+        assert sources.keys() <= endpoints
 
 
 def test_replicas_that_are_known_to_differ_are_named_and_not_mixed(tmp_path, monkeypatch, capfd):

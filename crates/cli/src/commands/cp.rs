@@ -211,7 +211,9 @@ pub(super) fn print_totals(summary: &CopySummary, seconds: f64, with_checksums: 
     if done == 0 && !summary.failures.is_empty() {
         return;
     }
-    for (server, (bytes, failures)) in &summary.sources {
+    // A server that redirects to others sends nothing itself.
+    let sources = summary.sources.iter().filter(|(_, counted)| **counted != (0, 0));
+    for (server, (bytes, failures)) in sources {
         let failed = match failures {
             0 => String::new(),
             n => format!(", {} failed", counted(*n, "request")),

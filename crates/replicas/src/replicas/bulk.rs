@@ -120,11 +120,7 @@ impl ReplicaSet for Replicas {
     }
 
     fn server_reports(&self) -> Vec<SourceReport> {
-        let of = |replica: &Arc<ActiveReplica>| SourceReport {
-            name: replica.server().to_owned(),
-            ..replica.report()
-        };
-        self.state().replicas.iter().map(of).collect()
+        self.state().replicas.iter().flat_map(|replica| replica.server_reports()).collect()
     }
 }
 

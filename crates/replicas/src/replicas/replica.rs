@@ -7,6 +7,7 @@ use hither_core::SourceReport;
 use hither_core::error::{Error, Result};
 use hither_core::source::{Source, VersionBinding};
 use hither_core::sync::lock;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -43,7 +44,8 @@ pub(super) struct ActiveReplica {
     running: AtomicUsize,
     /// Bytes requested that have not arrived, and the rate at which they arrive.
     pub(super) meter: RateMeter,
-    bytes: AtomicU64,
+    /// Bytes that it delivered, by the server that sent them.
+    bytes: Mutex<BTreeMap<String, u64>>,
     failures: AtomicU64,
     /// The error for which it was excluded.
     excluded: Mutex<Option<Error>>,
@@ -65,7 +67,7 @@ impl ActiveReplica {
             replica,
             running: AtomicUsize::new(0),
             meter: RateMeter::default(),
-            bytes: AtomicU64::new(0),
+            bytes: Mutex::default(),
             failures: AtomicU64::new(0),
             excluded: Mutex::new(None),
             sent_unsized: AtomicBool::new(false),
@@ -129,7 +131,7 @@ impl ActiveReplica {
 
     /// Records `bytes` that arrived.
     pub(super) fn delivered(&self, bytes: u64) {
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        *lock(&self.bytes).entry(self.site()).or_default() += bytes;
         self.meter.arrived(bytes, self.source().clock().now());
     }
 
@@ -190,9 +192,19 @@ impl ActiveReplica {
     pub(super) fn report(&self) -> SourceReport {
         SourceReport {
             name: self.name(),
-            bytes: self.bytes.load(Ordering::Relaxed),
+            bytes: lock(&self.bytes).values().sum(),
             failures: self.failures.load(Ordering::Relaxed),
         }
+    }
+
+    /// The counters of each server that its bytes came from, and of the one of its URL.
+    pub(super) fn server_reports(&self) -> Vec<SourceReport> {
+        let mut bytes = lock(&self.bytes).clone();
+        let bytes_of_own = bytes.remove(self.server()).unwrap_or_default();
+        let of = |(name, bytes)| SourceReport { name, bytes, failures: 0 };
+        let own = (self.server().to_owned(), bytes_of_own);
+        let own = SourceReport { failures: self.report().failures, ..of(own) };
+        std::iter::once(own).chain(bytes.into_iter().map(of)).collect()
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) struct HttpTargets {
     pub(super) network: Arc<Network>,
     memory: TargetMemory<HttpTarget>,
     is_redirected: AtomicBool,
-    /// The server to which the last redirect led.
+    /// The server that the last request was sent to, if a redirect led there.
     redirected_to: Mutex<Option<String>>,
     links: ReplicaLinks,
 }
@@ -82,7 +82,7 @@ impl HttpTargets {
         self.is_redirected.load(Ordering::Relaxed)
     }
 
-    /// The server to which the last redirect led.
+    /// The server that the last request was sent to, if a redirect led there.
     pub(super) fn redirected_to(&self) -> Option<String> {
         lock(&self.redirected_to).clone()
     }
@@ -94,6 +94,11 @@ impl HttpTargets {
     ) -> Result<(CurrentTarget<HttpTarget>, Option<OwnedMutexGuard<()>>)> {
         let turn = self.find_server().await?;
         let current = self.memory.current();
+        // Concurrent requests may be redirected to several servers, of which one is the target.
+        let target = &current.target.location;
+        if !target.is_at_director() {
+            *lock(&self.redirected_to) = (target != self.first()).then(|| target.origin());
+        }
         current.target.pool.server().wait_retry_after().await;
         Ok((current, turn))
     }
@@ -129,9 +134,6 @@ impl HttpTargets {
 
     /// Follows a redirect to `to` of a request that was sent in `turn`.
     pub(super) fn follow(&self, turn: u64, to: Location) {
-        if !to.is_at_director() {
-            *lock(&self.redirected_to) = Some(to.origin());
-        }
         let target = HttpTarget::new(to, &self.network);
         self.memory.change(turn, |_| target);
         self.is_redirected.store(true, Ordering::Relaxed);
