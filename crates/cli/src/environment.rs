@@ -25,6 +25,17 @@ pub(crate) fn trace_path(arguments: &GlobalArgs) -> Result<Option<PathBuf>, Erro
     arguments.client.options.trace_path(&ClientOptions::environment(variable))
 }
 
+/// The folder for what a program keeps when it stops: that of the service, else that of the user.
+pub(crate) fn state_folder() -> Option<PathBuf> {
+    // systemd names several folders with colons in between.
+    if let Some(folders) = variable("STATE_DIRECTORY") {
+        return folders.split(':').next().map(PathBuf::from);
+    }
+    let home = || variable("HOME").map(|home| PathBuf::from(home).join(".local/state"));
+    let states = variable("XDG_STATE_HOME").map(PathBuf::from).or_else(home)?;
+    Some(states.join("hither"))
+}
+
 /// An environment variable that is set and not empty.
 pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())

@@ -4,7 +4,7 @@ use crate::prefix_map::{PrefixMap, PrefixRule};
 use crate::settings::{EndpointSettings, has_secret};
 use hither_core::Storage;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::storage::{check_path, join};
+use hither_core::storage::{check_path, file_name, join, parent};
 use hither_server::url_below;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -102,6 +102,12 @@ impl Endpoint {
     #[must_use]
     pub fn storage_path(&self, path: &str) -> Option<String> {
         self.prefixes.resolve(path).map(|below| self.at(&below))
+    }
+
+    /// Returns true if the endpoint lists a path of the federation in the directory above it.
+    pub(crate) fn is_inside(&self, path: &str) -> bool {
+        let above = self.storage_path(parent(path)).filter(|_| !path.is_empty());
+        above.is_some_and(|above| Some(join(&above, file_name(path))) == self.storage_path(path))
     }
 
     /// The directory of the storage that the rules are below.

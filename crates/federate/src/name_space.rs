@@ -25,6 +25,7 @@
 //! is cached.
 
 mod checksums;
+mod directory_log;
 mod directory_memory;
 mod listing;
 mod name_answer;
@@ -35,7 +36,8 @@ use crate::endpoint::Endpoint;
 use crate::merge::{EndpointId, EntryFacts, MergedEntry, MergedListing, merge_entry};
 use crate::name_cache::NameCache;
 use crate::name_space::checksums::KnownChecksums;
-use crate::name_space::directory_memory::DirectoryMemory;
+use crate::name_space::directory_log::{DirectoryLog, ListedDirectory};
+use crate::name_space::directory_memory::{DirectoryMemory, KEPT, UnloggedDirectories};
 use crate::questions::Questions;
 use crate::settings::{FederationConfig, FederationSettings};
 use crate::sites::Sites;
@@ -48,7 +50,7 @@ use hither_core::sync::lock;
 use hither_replicas::Health;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::sync::watch;
 
 pub use name_answer::{NameAnswer, Need};
@@ -78,6 +80,7 @@ pub struct NameSpace {
     names: Mutex<NameCache<Arc<NameAnswer>>>,
     listings: Mutex<NameCache<Arc<MergedListing>>>,
     directories: DirectoryMemory,
+    log: Option<Arc<DirectoryLog>>,
     changing: Mutex<NameCache<()>>,
     checksums: KnownChecksums,
     /// Names that were invalidated because a client returned.
@@ -87,7 +90,8 @@ pub struct NameSpace {
 }
 
 impl NameSpace {
-    /// The name space of these endpoints, with empty caches.
+    /// The name space of these endpoints, with empty caches, and with the directories that are in
+    /// the state folder.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] for an invalid network of a site.
@@ -100,7 +104,10 @@ impl NameSpace {
         let settings = config.federation.clone();
         let bytes = settings.cache_bytes / 2;
         let keep = Duration::from_secs_f64(settings.return_seconds);
-        Ok(Self {
+        let now = clock.now();
+        let log = settings.state.clone();
+        let log = log.map(|folder| DirectoryLog::new(folder, KEPT, now, SystemTime::now()));
+        let names = Self {
             endpoints,
             sites: Sites::new(config.sites.clone())?,
             clock,
@@ -110,12 +117,48 @@ impl NameSpace {
             names: Mutex::new(NameCache::new(bytes)),
             listings: Mutex::new(NameCache::new(bytes)),
             directories: DirectoryMemory::default(),
+            log: log.map(Arc::new),
             changing: Mutex::new(NameCache::new(REMARKS_BYTES)),
             checksums: KnownChecksums::default(),
             doubted: Mutex::new(NameCache::new(REMARKS_BYTES)),
             asked_names: Questions::default(),
             asked_listings: Questions::default(),
             settings,
+        };
+        names.restore_directories(now);
+        Ok(names)
+    }
+
+    /// Reads the log of directories.
+    fn restore_directories(&self, now: Duration) {
+        let Some(log) = &self.log else { return };
+        for (logged, until) in log.load(now) {
+            for (id, endpoint) in self.numbered() {
+                let path = &logged.path;
+                if self.in_log(id, path).as_ref() == Some(&logged) {
+                    let is_inside = endpoint.is_inside(path);
+                    self.directories.restore(id, path, is_inside, until, now);
+                }
+            }
+        }
+    }
+
+    /// Appends directories to the log, before a client sees them.
+    async fn log_directories(&self, directories: UnloggedDirectories, now: Duration) {
+        let Some(log) = self.log.clone().filter(|_| !directories.is_empty()) else { return };
+        let listed = directories.iter().filter_map(|(id, path)| self.in_log(*id, path)).collect();
+        // The log reports its failures.
+        drop(tokio::task::spawn_blocking(move || log.listed(listed, now)).await);
+    }
+
+    /// A directory of an endpoint as the log names it.
+    fn in_log(&self, id: EndpointId, path: &str) -> Option<ListedDirectory> {
+        let endpoint = self.endpoint(id)?;
+        Some(ListedDirectory {
+            endpoint: endpoint.name.clone(),
+            storage: endpoint.storage.name(),
+            path: path.to_owned(),
+            target: endpoint.storage_path(path)?,
         })
     }
 
@@ -278,7 +321,11 @@ impl NameSpace {
     /// Invalidates a name that a client may be about to change.
     pub(crate) fn note_change(&self, path: &str) {
         let now = self.clock.now();
-        self.directories.forget(path, now);
+        let was_known = self.directories.forget(path, now);
+        if let Some(log) = self.log.as_ref().filter(|_| was_known) {
+            let all = self.numbered().filter_map(|(id, _)| self.in_log(id, path));
+            log.removed(all.collect(), now);
+        }
         let mut changing = lock(&self.changing);
         for changed in [path, parent(path)] {
             lock(&self.names).remove(changed);

@@ -161,6 +161,8 @@ pub struct FederationSettings {
     pub relay: bool,
     /// Networks without public addresses where the federation follows redirects of its endpoints.
     pub networks: Vec<String>,
+    /// The folder of the file with the directories that endpoints have listed, if it is kept.
+    pub state: Option<PathBuf>,
 }
 
 /// The entry that counts while some endpoints have not answered.
@@ -201,6 +203,7 @@ impl Default for FederationSettings {
             deletes: DeletePolicy::Refuse,
             relay: true,
             networks: Vec::new(),
+            state: None,
         }
     }
 }
@@ -225,10 +228,8 @@ impl FederationSettings {
         }
         self.parsed_networks()?;
         if self.cache_bytes < 1 << 20 {
-            return Err(invalid(format!(
-                "federation.cache_bytes is {}, expected at least 1048576",
-                self.cache_bytes
-            )));
+            let what = "expected at least 1048576";
+            return Err(invalid(format!("federation.cache_bytes is {}, {what}", self.cache_bytes)));
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use crate::name_space::directory_memory::ListedDirectories;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use hither_core::error::ErrorKind;
-use hither_core::storage::{FileKind, file_name, join, parent};
+use hither_core::storage::{FileKind, file_name, join};
 use hither_core::sync::lock;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,9 +26,7 @@ impl NameSpace {
                 merger.add_leading(id, name);
             }
             let Some(target) = endpoint.storage_path(path) else { continue };
-            let above = endpoint.storage_path(parent(path));
-            let is_inside = !path.is_empty()
-                && above.is_some_and(|above| join(&above, file_name(path)) == target);
+            let is_inside = endpoint.is_inside(path);
             if self.health.is_down(&endpoint.name) {
                 merger.add_unanswered(id);
                 continue;
@@ -44,16 +42,17 @@ impl NameSpace {
         let mut whole = Vec::new();
         let mut files = Vec::new();
         let mut directories = ListedDirectories::new();
+        let mut unlogged = Vec::new();
         while let Some((id, is_root, is_inside, listed)) = asked.next().await {
             match listed {
                 Ok(listing) => {
                     exists = true;
                     // If the directory is missing later, this is noticed even if the one above is
                     // never listed.
-                    if is_inside {
-                        self.directories.add(id, path, now);
-                    } else {
+                    if !is_inside {
                         directories.insert((id, "".into()));
+                    } else if self.directories.add(id, path, now) {
+                        unlogged.push((id, path.to_owned()));
                     }
                     merger.add(id, &listing.entries);
                     let is_directory = |kind| kind == FileKind::Directory;
@@ -77,9 +76,10 @@ impl NameSpace {
                 Err(_) => merger.add_unanswered(id),
             }
         }
-        for lacking in self.directories.note(path, &answered, directories, now) {
-            merger.add_unanswered(lacking);
-        }
+        let (lacking, more) = self.directories.note(path, &answered, directories, now);
+        lacking.into_iter().for_each(|id| merger.add_unanswered(id));
+        unlogged.extend(more);
+        self.log_directories(unlogged, now).await;
         // A file in place of the directory that others have may hide entries of it.
         for id in files.into_iter().filter(|_| exists) {
             merger.add_unanswered(id);

@@ -202,6 +202,30 @@ async fn a_directory_that_an_endpoint_had_is_missed_there() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_directory_that_an_endpoint_had_is_missed_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = format!("[federation]\nstate = {:?}\ndeletes = 'all'", folder.path());
+    let storages =
+        vec![MemoryStorage::new(&[("d/s/a", 1)], 10), MemoryStorage::new(&[("d/s/b", 1)], 20)];
+    let start = || {
+        let keys = |_| "write = true".to_owned();
+        Rig::with(&settings, keys, storages.clone())
+    };
+    assert_eq!(start().names("d/s").await, ["a", "b"]);
+    storages[1].remove_tree("d").await.unwrap();
+    let error = start().federation.list("d/s", 9).await.unwrap_err();
+    assert_eq!(error.kind(), BackendErrorKind::Unavailable);
+    assert!(error.to_string().contains("e1"), "{error}");
+    storages[1].add("d/s/b", Some(1));
+    assert_eq!(start().names("d/s").await, ["a", "b"]);
+    // What a client removes is not missed.
+    let remover = start();
+    remover.federation.remove("d", true, Box::new(|_| Ok(()))).await.unwrap();
+    storages[0].add("d/s/a", Some(1));
+    assert_eq!(start().names("d/s").await, ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_name_that_is_missing_in_an_incomplete_answer_is_not_missing() {
     let rig = two();
     rig.storages[1].behave(Behaviour::Refuses);

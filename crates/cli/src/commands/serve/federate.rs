@@ -3,7 +3,7 @@
 
 use crate::arguments::{Federate, GlobalArgs};
 use crate::commands::serve::{print_metrics, run_until_stopped};
-use crate::environment::client_config;
+use crate::environment::{client_config, state_folder};
 use crate::exit::CommandError;
 use crate::output::print;
 use hither::{Client, ClientOptions, MonotonicClock};
@@ -79,6 +79,9 @@ fn read_config(request: &Federate, common: &GlobalArgs) -> Result<FederationConf
         config.server.listen.clone_from(&request.listen);
     }
     config.server.metrics = request.metrics.or(config.server.metrics);
+    // A check of the configuration writes nothing.
+    config.federation.state =
+        config.federation.state.or_else(state_folder).filter(|_| !request.check_config);
     if request.access_log.is_some() {
         config.server.access_log.clone_from(&request.access_log);
     }
