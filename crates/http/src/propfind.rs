@@ -155,6 +155,9 @@ const MAX_DEPTH: usize = 64;
 /// Maximum number of bytes kept of one value.
 const MAX_VALUE_BYTES: usize = 16 * 1024;
 
+/// The characters between elements (XML, section 2.3).
+const LAYOUT: [char; 4] = [' ', '\t', '\r', '\n'];
+
 /// Bytes of a document in which its root element begins.
 const MAX_PROLOG_BYTES: usize = 1024;
 
@@ -239,7 +242,7 @@ impl<'a> Reader<'a> {
                 if self.found.len() + hrefs.len() >= most {
                     return Err(PropfindError::TooMany { most });
                 }
-                hrefs.push(self.value()?);
+                hrefs.push(self.href()?);
             } else if is(&element, "status") {
                 status = Some(self.status()?);
             } else if is(&element, "propstat") {
@@ -348,6 +351,17 @@ impl<'a> Reader<'a> {
             property: "status",
             seen: excerpt(text.as_bytes()),
         })
+    }
+
+    /// The text of an `href`, without the layout of the document around it: blanks at both ends, or
+    /// with a line break. Blanks only at its end are part of the name on servers that encode
+    /// nothing. XrdHttp, one of them, has no layout.
+    fn href(&mut self) -> Result<String, PropfindError> {
+        let text = self.tokens.whole_text_of_element(MAX_VALUE_BYTES)?;
+        let href = text.trim_start_matches(LAYOUT);
+        let bare = href.trim_end_matches(LAYOUT);
+        let has_layout = href.len() < text.len() || text.contains(['\r', '\n']);
+        Ok(if self.base.is_encoded && has_layout { bare } else { href }.to_owned())
     }
 
     /// The text of the element that has just been opened, trimmed.

@@ -149,6 +149,8 @@ UNKNOWN_SIZES = [
 
 
 DELETING = {"sync --delete": FAILS}
+CUT = f"/d/{'x' * 254}"
+"""The longest name that XrdHttp lists. It cuts the others to it."""
 HIDES = {"cp -r": "may hide names", "sync --delete": "may hide names"}
 
 
@@ -245,6 +247,20 @@ INCOMPLETE = [
         codes={**both(FAILS, *FINDING), **DELETING},
         says=both("would be one name", *FINDING),
     ),
+    Behaviour(
+        "207: one name with two sizes",
+        members(refused("/d/a.dat", "200 OK"), names=("/d/a.dat", "/d/b.dat")),
+        codes={**both(FAILS, *FINDING), **DELETING},
+        says=both("would be one name", *FINDING),
+    ),
+    Behaviour(
+        "207: two names that are one where they are cut",
+        members(names=("/d/a.dat", "/d/b.dat", CUT, CUT)),
+        codes={**both(FAILS, *FINDING), **DELETING},
+        says=both("would be one name", *FINDING),
+        files={**FILES, CUT: DATA, f"{CUT}x": DATA},
+    ),
+    Behaviour("207: one name twice", members(names=("/d/a.dat", "/d/a.dat", "/d/b.dat")), codes=both(0, *EVERY)),
     Behaviour("207: empty", members(names=(), own=False), codes={**both(FAILS, *FINDING), **DELETING}),
     Behaviour(
         "207: two names with one status",

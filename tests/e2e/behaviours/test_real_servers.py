@@ -19,6 +19,7 @@ MODIFIED = 1_700_000_000
 TREE = {
     "plain.dat": bytes(range(256)) * 20,
     "with blank.dat": b"blank",
+    "plain.dat ": b"ends with a blank",
     "a+b.dat": b"plus",
     "50%.dat": b"percent",
     "a%41b.dat": b"no escape",

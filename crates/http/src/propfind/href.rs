@@ -12,7 +12,7 @@ pub(super) struct Base {
     host: Option<String>,
     components: Vec<String>,
     /// The references are percent-encoded, as they should be.
-    is_encoded: bool,
+    pub(super) is_encoded: bool,
 }
 
 impl Base {

@@ -80,6 +80,25 @@ fn the_names_of_xrdhttp_are_taken_as_they_are() {
 }
 
 #[test]
+fn blanks_at_the_end_belong_to_a_name_unless_they_are_layout() {
+    let xrdhttp = String::from_utf8(recorded!("xrootd-5.5-propfind").to_vec()).unwrap();
+    for name in ["run", "run ", " run  ", "run\t", "run\n"] {
+        let body = xrdhttp.replace("/data/empty<", &format!("/data/{name}<"));
+        let found = parse(body.as_bytes()).unwrap();
+        assert!(found.iter().any(|it| it.path == name), "{name:?}: {found:?}");
+    }
+    for (href, path) in [
+        ("/data/run ", "run "),
+        ("/data/run%20", "run "),
+        (" /data/run ", "run"),
+        ("\n    /data/run\n  ", "run"),
+        ("/data/run\r\n  ", "run"),
+    ] {
+        assert_eq!(one(&format!("<x:href>{href}</x:href>")).unwrap().path, path, "{href:?}");
+    }
+}
+
+#[test]
 fn properties_count_where_their_status_is_a_success() {
     let it = one(
         "<x:href>/data/f</x:href>\

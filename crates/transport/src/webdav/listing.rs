@@ -26,6 +26,9 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 
+/// The length at which XrdHttp cuts names (measured: 5.5.3).
+const MIN_CUT_BYTES: usize = 254;
+
 impl WebDavSession {
     /// The entry of a name; `None` if there is none.
     pub(super) async fn look(&self, path: &str) -> Result<Option<DirEntry>> {
@@ -322,12 +325,13 @@ fn children(
     Ok(listing)
 }
 
-/// Returns true for two names of a server that have one path, as those of XrdHttp, which encodes
-/// nothing: `a%41` and `aA`.
+/// Returns true for two entries of one path that may be two names of the server: it encodes
+/// nothing (`a%41` and `aA`), or cuts names, as XrdHttp does. One entry twice, as a proxy may list
+/// the files of several servers, is one name unless it may have been cut.
 fn are_twins(two: &[Resource]) -> bool {
     let [one, next] = two else { return false };
-    let is_other = one.href.trim_end_matches('/') != next.href.trim_end_matches('/');
-    one.path == next.path && !one.path.is_empty() && one.is_utf8 && is_other
+    let is_one = one == next && one.path.len() < MIN_CUT_BYTES;
+    one.path == next.path && !one.path.is_empty() && one.is_utf8 && !is_one
 }
 
 /// Returns true if a request for a directory below the named one was redirected to another name:
