@@ -128,8 +128,8 @@ pub trait Backend: Send + Sync + Debug {
         Vec::new()
     }
 
-    /// The descriptions of some entries in the order of `paths`; none for those that are gone. A
-    /// link is described as what it leads to, if `links` allows that, or as an error if to nothing.
+    /// The descriptions of some entries in the order of `paths`; none only for those that are gone.
+    /// A link is described as what it leads to, or as an error if `links` does not allow that.
     fn describe(
         &self,
         paths: Vec<String>,

@@ -24,10 +24,11 @@ pub(crate) mod writer;
 use crate::backend::blocking::{self, Cancellation};
 use crate::backend::disk::checksums::ChecksumCache;
 use crate::backend::disk::cleanup::CleanupAges;
-use crate::backend::disk::confined_dir::{ConfinedDir, OpenEntry, is_broken_link, is_link};
+use crate::backend::disk::confined_dir::{ConfinedDir, OpenEntry, is_link, is_missing, refused};
 use crate::backend::disk::lot_charging::LotCharging;
 use crate::backend::disk::reader::DiskReader;
 use crate::backend::disk::writer::DiskWriter;
+use crate::backend::error::{NOT_SERVED, UNFOLLOWED_LINK};
 use crate::backend::{
     Backend, BackendError, BackendErrorKind, BackendFuture, BatchEntry, ChangeOptions,
     ChangePrecondition, Committed, CreateOptions, DeadProperties, Described, Details,
@@ -408,21 +409,23 @@ fn describe(
     details: Details,
     links: &LinkFilter,
 ) -> Option<Described> {
-    // An entry that is gone meanwhile, or leads out of the tree, is left out.
-    let (path, meta) = match tree.meta(path) {
-        Err(error) if is_link(&error) => match tree.resolve(path) {
-            Err(error) if is_broken_link(&error) => return Some(Err(error.into())),
-            target => {
-                let target = target.ok().filter(|target| links(target))?;
-                let meta = tree.meta(&target).ok()?;
-                (Cow::Owned(target), meta)
-            }
+    let found = match tree.meta(path) {
+        Err(error) if is_link(&error) => match tree.follow(path) {
+            Ok((target, _)) if !links(&target) => Err(refused(UNFOLLOWED_LINK)),
+            followed => followed.map(|(target, meta)| (Cow::Owned(target), meta)),
         },
-        meta => (Cow::Borrowed(path), meta.ok()?),
+        meta => meta.map(|meta| (Cow::Borrowed(path), meta)),
     };
-    if meta.kind == FileKind::Other {
-        return None;
-    }
+    let (path, meta) = match found {
+        Ok((_, meta)) if meta.kind == FileKind::Other => {
+            return Some(Err(refused(NOT_SERVED).into()));
+        }
+        Ok(found) => found,
+        // It is gone meanwhile.
+        Err(error) if is_missing(&error) => return None,
+        // Its name is still taken. Without it, clients would delete their copies.
+        Err(error) => return Some(Err(error.into())),
+    };
     let path = &*path;
     let wants_checksums = !details.checksums.is_empty() && meta.kind == FileKind::File;
     let mut checksums = Vec::new();

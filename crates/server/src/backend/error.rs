@@ -8,6 +8,13 @@ use std::{error, fmt, io};
 pub(crate) const NOT_A_FILE: &str =
     "there is a pipe, socket or device at this path, which is not replaced";
 
+/// The message for an entry that is neither a file nor a directory.
+pub(crate) const NOT_SERVED: &str = "a pipe, socket or device is not served";
+
+/// The message for a link in a listing that is not followed for the client.
+pub(crate) const UNFOLLOWED_LINK: &str = "this symbolic link is not followed: that needs `links = true` in the server's configuration, \
+     and a client that may read where the link leads";
+
 /// The message for a path with a link that leads to nothing, or to a name that is not served.
 pub(crate) const BROKEN_LINK: &str = "a symbolic link in the path leads to nothing that is served";
 
@@ -129,6 +136,8 @@ impl From<io::Error> for BackendError {
                 Kind::PermissionDenied,
                 "a name in the directory is not UTF-8, or has a control character: rename it",
             ),
+            // A socket, or a device without a driver.
+            Errno::NXIO => (Kind::PermissionDenied, NOT_SERVED),
             Errno::OPNOTSUPP => {
                 (Kind::PermissionDenied, "the file system does not support this operation")
             }

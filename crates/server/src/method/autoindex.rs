@@ -147,14 +147,14 @@ impl ListingFormat for Page {
         );
     }
 
-    fn refused(&mut self, url: &str, why: &str, out: &mut String) {
+    fn refused(&mut self, url: &str, error: &HttpError, out: &mut String) {
         let is_directory = url.ends_with('/');
         let name = url.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
         let _ = writeln!(
             out,
             "<tr><td><a href=\"{url}\">{}{name}</a></td><td colspan=\"3\">{}</td></tr>",
             sign(if is_directory { "d" } else { "f" }),
-            escaped(why)
+            escaped(&error.what)
         );
     }
 

@@ -239,13 +239,14 @@ impl ListingFormat for Multistatus {
         out.push_str("</D:response>\n");
     }
 
-    fn refused(&mut self, url: &str, why: &str, out: &mut String) {
+    fn refused(&mut self, url: &str, error: &HttpError, out: &mut String) {
         let _ = writeln!(
             out,
-            "<D:response><D:href>{}</D:href><D:status>HTTP/1.1 403 Forbidden</D:status>\
+            "<D:response><D:href>{}</D:href><D:status>HTTP/1.1 {}</D:status>\
              <D:responsedescription>{}</D:responsedescription></D:response>",
             escape(url),
-            escape(why)
+            error.status,
+            escape(&error.what)
         );
     }
 

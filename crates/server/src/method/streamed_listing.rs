@@ -103,7 +103,10 @@ impl PathList {
         let (path, _) = rest.split_once(PATH_END)?;
         self.taken += path.len() + PATH_END.len_utf8();
         Some(match path.split_once(REASON_END) {
-            Some((why, url)) => ListedName::Refused { url: url.to_owned(), why: why.to_owned() },
+            Some((why, url)) => {
+                let error = HttpError::new(StatusCode::FORBIDDEN, why);
+                ListedName::Refused { url: url.to_owned(), error }
+            }
             None => ListedName::Path(below(&self.root, path)),
         })
     }
@@ -118,8 +121,8 @@ impl PathList {
 enum ListedName {
     /// The path of an entry, to be looked up.
     Path(String),
-    /// An entry that no request can address, or a broken link.
-    Refused { url: String, why: String },
+    /// An entry that no request can address, or that is not served.
+    Refused { url: String, error: HttpError },
     /// An entry that was looked up.
     Described(String, EntryDescription),
 }
@@ -140,8 +143,9 @@ pub(crate) trait ListingFormat: Send + Debug + 'static {
     fn head(&mut self, out: &mut String);
     /// Writes one entry.
     fn entry(&mut self, path: &str, entry: &EntryDescription, out: &mut String);
-    /// Writes an entry that is only named: the path of its URL, and the reason.
-    fn refused(&mut self, url: &str, why: &str, out: &mut String);
+    /// Writes an entry that is only named: the path of its URL, and the error that requests for it
+    /// get.
+    fn refused(&mut self, url: &str, error: &HttpError, out: &mut String);
     /// Writes the text after the last entry.
     fn end(&mut self, out: &mut String);
 }
@@ -214,7 +218,7 @@ impl<F: ListingFormat> StreamedListing<F> {
         {
             match next {
                 ListedName::Described(path, entry) => self.format.entry(&path, &entry, &mut out),
-                ListedName::Refused { url, why } => self.format.refused(&url, &why, &mut out),
+                ListedName::Refused { url, error } => self.format.refused(&url, &error, &mut out),
                 // It is gone.
                 ListedName::Path(_) => {}
             }
@@ -248,7 +252,7 @@ impl<F: ListingFormat> StreamedListing<F> {
                 *name = match entry {
                     Ok(entry) => ListedName::Described(std::mem::take(path), entry),
                     Err(error) => {
-                        ListedName::Refused { url: href(path, false), why: error.to_string() }
+                        ListedName::Refused { url: href(path, false), error: error.into() }
                     }
                 };
             }

@@ -16,7 +16,7 @@ use crate::backend::blocking::Cancellation;
 use crate::backend::disk::allocation::SpaceFloor;
 use crate::backend::disk::metadata::DiskMetadata;
 use crate::backend::disk::open_parts::OpenParts;
-use crate::backend::error::BROKEN_LINK;
+use crate::backend::error::{BROKEN_LINK, NOT_SERVED};
 use crate::backend::path::PRIVATE;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::FileKind;
@@ -114,20 +114,27 @@ impl ConfinedDir {
     }
 
     /// The path without links to which `path` leads; fails if it leads out, or to a private name.
-    /// A link that leads to nothing is not a missing name ([`is_broken_link`]).
+    /// A link that leads to nothing is not a missing name.
     pub(crate) fn resolve(&self, path: &str) -> io::Result<String> {
+        self.follow(path).map(|(target, _)| target)
+    }
+
+    /// The same, with the metadata of the entry there.
+    pub(crate) fn follow(&self, path: &str) -> io::Result<(String, DiskMetadata)> {
         let found = match self.open_at(path, OFlags::PATH, FOLLOWING) {
             Err(error) if is_missing(&error) || is_link(&error) => {
-                return Err(if self.has_broken_link(path) { broken_link() } else { error });
+                return Err(if self.has_broken_link(path) { refused(BROKEN_LINK) } else { error });
             }
             found => found?,
         };
         let place = |fd: &OwnedFd| std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()));
         let root = place(&self.root)?;
+        let meta = DiskMetadata::of(&found)?;
         let found = place(&found)?;
         let resolved = found.strip_prefix(root).ok().and_then(Path::to_str);
         let is_shown = |path: &&str| !path.split('/').any(|name| name.starts_with(PRIVATE));
-        resolved.filter(is_shown).map(str::to_owned).ok_or_else(broken_link)
+        let resolved = resolved.filter(is_shown).map(str::to_owned);
+        resolved.map(|target| (target, meta)).ok_or_else(|| refused(BROKEN_LINK))
     }
 
     /// Returns true if one of the names in `path` is that of a link which leads nowhere.
@@ -147,7 +154,7 @@ impl ConfinedDir {
         let fd = self.at(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
         let meta = DiskMetadata::of(&fd)?;
         match meta.kind {
-            FileKind::Link | FileKind::Other | FileKind::Unnamed => Err(Errno::ACCESS.into()),
+            FileKind::Link | FileKind::Other | FileKind::Unnamed => Err(refused(NOT_SERVED)),
             FileKind::File | FileKind::Directory => Ok(OpenEntry { file: File::from(fd), meta }),
         }
     }
@@ -222,15 +229,7 @@ impl ConfinedDir {
                     .is_ok_and(|meta| meta.kind == FileKind::Directory),
                 _ => false,
             };
-            let found = DirectoryEntry::new(name.to_bytes(), is_directory);
-            // Pipes and devices are not served, so they need not be reported with a refused name.
-            let may_be_served = matches!(
-                entry.file_type(),
-                FileType::RegularFile | FileType::Directory | FileType::Symlink | FileType::Unknown
-            );
-            if found.refusal.is_none() || may_be_served {
-                entries.push(found);
-            }
+            entries.push(DirectoryEntry::new(name.to_bytes(), is_directory));
         }
         entries.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         Ok(entries)
@@ -261,14 +260,9 @@ pub(crate) fn is_link(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
 
-/// The error for a path with a link that leads to nothing.
-fn broken_link() -> io::Error {
-    io::Error::new(io::ErrorKind::PermissionDenied, BROKEN_LINK)
-}
-
-/// Returns true if the error says that the path has a link which leads to nothing.
-pub(crate) fn is_broken_link(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none()
+/// The error for an entry that is not served.
+pub(crate) fn refused(why: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, why)
 }
 
 /// Returns true if the error says that the path does not exist.

@@ -118,7 +118,15 @@ impl ConfinedDir {
             if is_link {
                 match self.resolve(&from) {
                     Ok(target) if links(&target) => from = target,
-                    // It leads nowhere, or where this client may not read.
+                    Err(error)
+                        if !matches!(
+                            error.kind(),
+                            io::ErrorKind::PermissionDenied | io::ErrorKind::CrossesDevices
+                        ) =>
+                    {
+                        return Err(error);
+                    }
+                    // It leads nowhere, out, or where server or client may not read.
                     _ => continue,
                 }
             }

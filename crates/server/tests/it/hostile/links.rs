@@ -1,9 +1,12 @@
 //! Symbolic links below the root, and permissions on their targets.
 
+use crate::reading::trees::{asked, records};
 use crate::rig::Served;
 use hither_core::storage::partial_name;
+use hither_http::tree::{TreeQuery, TreeRecord};
 use hither_server::{AccessRequest, Authorizer, Decision, PrepareFuture, Settings};
 use http::{HeaderMap, StatusCode};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
@@ -73,8 +76,10 @@ fn with_auth_no_link_is_followed_by_default() {
         let told = served.get(&path, &[]).text();
         assert!(told.contains("`links = true`"), "{told}");
     }
-    let page = served.get("/public/", &[]).text();
-    assert!(page.contains("file") && !page.contains("near") && !page.contains("far"), "{page}");
+    let listed = served.ask("PROPFIND", "/public/", &["Depth: 1"], b"").text();
+    for link in ["near", "far", "folder-near", "folder-far"] {
+        assert!(listed.contains(&refused(link, "403 Forbidden")), "{link} in {listed}");
+    }
 }
 
 #[test]
@@ -96,7 +101,8 @@ fn a_link_is_followed_only_to_where_the_client_may_read() {
             [served.get("/public/", &[]), served.ask("PROPFIND", "/public/", &["Depth: 1"], b"")]
         {
             let text = reply.text();
-            assert!(text.contains("folder-near/") && !text.contains("far"), "{text}");
+            assert!(text.contains("folder-near/") && !text.contains("folder-far/"), "{text}");
+            assert!(text.contains("not followed") && !text.contains("private"), "{text}");
         }
         let text = served.ask("PROPFIND", "/public/folder-near/", &["Depth: 1"], b"").text();
         assert!(text.contains("/public/folder-near/inner"), "{text}");
@@ -189,9 +195,50 @@ fn a_link_that_leads_to_nothing_takes_its_name() {
     let listed = served.ask("PROPFIND", "/public/", &["Depth: 1"], b"").text();
     let page = served.get("/public/", &[]).text();
     for link in broken {
-        let refused = format!("<D:href>/public/{link}</D:href><D:status>HTTP/1.1 403 Forbidden<");
-        assert!(listed.contains(&refused), "{link} in {listed}");
+        assert!(listed.contains(&refused(link, "403 Forbidden")), "{link} in {listed}");
         assert!(page.contains(&format!("<a href=\"/public/{link}\">")), "{link} in {page}");
+    }
+}
+
+/// The entry of a link in `public` that is only named.
+fn refused(link: &str, status: &str) -> String {
+    format!("<D:href>/public/{link}</D:href><D:status>HTTP/1.1 {status}<")
+}
+
+#[test]
+fn what_is_not_served_is_listed_with_the_status_of_its_response() {
+    let served = with_links(Served::for_reading());
+    let public = served.path().join("public");
+    symlink("/etc", public.join("out")).unwrap();
+    symlink("x".repeat(300), public.join("too-long")).unwrap();
+    let mode = Mode::from_raw_mode(0o600);
+    for (kind, name) in [(FileType::Fifo, "pipe"), (FileType::Socket, "socket")] {
+        mknodat(CWD, public.join(name), kind, mode, 0).unwrap();
+        mknodat(CWD, public.join(format!("{name}\t")), kind, mode, 0).unwrap();
+    }
+    let listed = served.ask("PROPFIND", "/public/", &["Depth: 1"], b"").text();
+    let page = served.get("/public/", &[]).text();
+    let walk = TreeQuery::Walk { after: String::new() };
+    let walked = records(&asked(&served, "/public/", &walk));
+    for (name, status) in [
+        ("out", "403 Forbidden"),
+        ("too-long", "414 URI Too Long"),
+        ("pipe", "403 Forbidden"),
+        ("socket", "403 Forbidden"),
+        ("pipe%09", "403 Forbidden"),
+        ("socket%09", "403 Forbidden"),
+    ] {
+        assert!(listed.contains(&refused(name, status)), "{name} in {listed}");
+        assert!(page.contains(&format!("<a href=\"/public/{name}\">")), "{name} in {page}");
+        let alone = served.get(&format!("/public/{name}"), &[]).status;
+        let is_failed = |record: &TreeRecord| match record {
+            TreeRecord::Failed { path, status, .. } => path == name && *status == alone,
+            _ => false,
+        };
+        if !name.ends_with("%09") {
+            assert!(status.starts_with(&alone.to_string()), "{name}: {alone}");
+            assert!(walked.iter().any(is_failed), "{name} in {walked:?}");
+        }
     }
 }
 

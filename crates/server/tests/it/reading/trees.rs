@@ -14,7 +14,7 @@ use std::os::unix::fs::symlink;
 use std::sync::Arc;
 
 /// The response to a query.
-fn asked(served: &Served, directory: &str, query: &TreeQuery) -> Reply {
+pub(crate) fn asked(served: &Served, directory: &str, query: &TreeQuery) -> Reply {
     let kind = format!("Content-Type: {QUERY_TYPE}");
     served.ask("QUERY", directory, &[&kind], &query.encode())
 }
