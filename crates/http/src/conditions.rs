@@ -54,7 +54,7 @@ pub fn evaluate(headers: &HeaderMap, version: Option<&Version>, is_read: bool) -
         };
     }
     if let (true, Some(date), Some(version)) = (is_read, date(headers, &IF_MODIFIED_SINCE), version)
-        && seconds(version.modified) <= seconds(date)
+        && seconds(version.modified).is_some_and(|modified| Some(modified) <= seconds(date))
     {
         return ConditionResult::NotModified;
     }
@@ -103,8 +103,9 @@ fn date(headers: &HeaderMap, name: &HeaderName) -> Option<SystemTime> {
     httpdate::parse_http_date(headers.get(name)?.to_str().ok()?.trim()).ok()
 }
 
-fn seconds(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+/// Seconds since 1970; none before, which no date states.
+fn seconds(time: SystemTime) -> Option<u64> {
+    time.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
 }
 
 #[cfg(test)]
@@ -165,6 +166,18 @@ mod tests {
             evaluate(&fields(&[(IF_NONE_MATCH, "*")]), None, false),
             ConditionResult::Proceed
         );
+    }
+
+    #[test]
+    fn a_time_before_1970_equals_no_date() {
+        let modified = UNIX_EPOCH - Duration::from_secs(THEN);
+        let version = Version { modified, ..version("\"a\"") };
+        for (name, is_met) in [(IF_MODIFIED_SINCE, true), (IF_UNMODIFIED_SINCE, true)] {
+            let result = evaluate(&fields(&[(name, &at(0))]), Some(&version), true);
+            assert_eq!(result == ConditionResult::Proceed, is_met);
+        }
+        let headers = fields(&[(IF_RANGE, &at(0))]);
+        assert!(!if_range_matches(&headers, &version, UNIX_EPOCH + Duration::from_secs(THEN)));
     }
 
     #[test]

@@ -31,6 +31,7 @@ mod request;
 
 pub use request::{PropertyName, PropertyUpdate, PropfindRequest, element, escape};
 
+use crate::field::date::modification_time;
 use crate::text::excerpt;
 use crate::xml::{Element, Tokens, XmlError, seen};
 use href::Base;
@@ -324,7 +325,7 @@ impl<'a> Reader<'a> {
             "getcontentlength" => properties.size = self.number("size")?,
             // An invalid date counts as absent.
             "getlastmodified" => {
-                properties.modified = httpdate::parse_http_date(&self.value()?).ok();
+                properties.modified = modification_time(&self.value()?);
             }
             "getetag" => properties.etag = Some(self.value()?).filter(|tag| !tag.is_empty()),
             _ => self.skip()?,

@@ -148,6 +148,7 @@ UNKNOWN_SIZES = [
 ]
 
 
+EPOCH = "Thu, 01 Jan 1970 00:00:00 GMT"
 DELETING = {"sync --delete": FAILS}
 CUT = f"/d/{'x' * 254}"
 """The longest name that XrdHttp lists. It cuts the others to it."""
@@ -368,4 +369,13 @@ SECOND_ANSWERS = [
     ),
 ]
 
-BEHAVIOURS = [*UNKNOWN_SIZES, *INDEXES, *INCOMPLETE, *SECOND_ANSWERS]
+TIMES = [
+    Behaviour(
+        "a time before 1970, which nginx states as 1970",
+        listed_as(getlastmodified=EPOCH),
+        codes=both(0, *EVERY),
+        says=both("compared by size alone", "sync --delete", "check"),
+    ),
+]
+
+BEHAVIOURS = [*TIMES, *UNKNOWN_SIZES, *INDEXES, *INCOMPLETE, *SECOND_ANSWERS]

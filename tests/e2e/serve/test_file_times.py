@@ -50,6 +50,17 @@ def test_fractions_of_seconds_are_kept_where_the_server_is_known(hither, writing
     assert (writing.folder / "f").stat().st_mtime_ns == EXACT
 
 
+@pytest.mark.parametrize("verb", ["sync", "check"])
+def test_a_time_before_1970_is_unknown(hither, writing, tmp_path, verb):
+    mirror = tmp_path / "mirror"
+    mirror.mkdir()
+    for path, content, time in ((writing.folder / "f", b"new", -1), (mirror / "f", b"old", 0)):
+        path.write_bytes(content)
+        os.utime(path, (time, time))
+    done = hither(verb, writing.url(""), mirror, "--no-store")
+    assert (done.code, "compared by size alone" in done.err) == (0, True), done
+
+
 def test_other_clients_set_times(writing, tmp_path):
     source = source_of(tmp_path, "source", 1000)
     url = writing.url("copy")

@@ -12,6 +12,13 @@ pub fn http_date(time: SystemTime) -> Option<String> {
     (since.as_secs() <= LAST_SECOND).then(|| httpdate::fmt_http_date(time))
 }
 
+/// The time of the last change that a field or property states. None for the first second of 1970,
+/// which servers state for all times before (nginx), and for times that they do not know.
+#[must_use]
+pub fn modification_time(date: &str) -> Option<SystemTime> {
+    httpdate::parse_http_date(date).ok().filter(|time| *time > UNIX_EPOCH)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -25,5 +32,14 @@ mod tests {
         assert_eq!(after(LAST_SECOND + 1), None);
         assert_eq!(after(i64::MAX as u64), None);
         assert_eq!(http_date(UNIX_EPOCH - Duration::from_secs(1)), None);
+    }
+
+    #[test]
+    fn the_first_second_of_1970_is_an_unknown_time() {
+        let after = |text| modification_time(text)?.duration_since(UNIX_EPOCH).ok();
+        assert_eq!(after("Thu, 01 Jan 1970 00:00:00 GMT"), None);
+        assert_eq!(after("Thu, 01 Jan 1970 00:00:01 GMT"), Some(Duration::from_secs(1)));
+        assert_eq!(after("Wed, 31 Dec 1969 23:59:59 GMT"), None);
+        assert_eq!(after("yesterday"), None);
     }
 }

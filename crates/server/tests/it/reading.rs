@@ -5,6 +5,7 @@ pub(crate) mod trees;
 use crate::rig::Served;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::time::{Duration, UNIX_EPOCH};
 
 #[test]
 fn a_response_has_length_version_and_media_type() {
@@ -116,6 +117,32 @@ fn names_that_no_request_can_have_are_listed_as_refused() {
     assert_eq!(copied.status, 403, "{}", copied.text());
     assert!(copied.text().contains("rename it"), "{}", copied.text());
     assert_eq!(served.get("/e/", &[]).status, 404);
+}
+
+#[test]
+fn a_time_before_1970_is_not_stated_and_part_of_the_version() {
+    let served = Served::for_reading();
+    served.file("d/file", b"content");
+    let before = |seconds| UNIX_EPOCH - Duration::from_secs(seconds);
+    let set = |time| {
+        let file = std::fs::File::options().write(true).open(served.path().join("d/file")).unwrap();
+        file.set_modified(time).unwrap();
+    };
+    let mut tags = Vec::new();
+    for time in [UNIX_EPOCH, before(1), before(2), before(1_000_000_000)] {
+        set(time);
+        let is_stated = time == UNIX_EPOCH;
+        let seen = "If-Modified-Since: Thu, 01 Jan 1970 00:00:00 GMT";
+        let reply = served.get("/d/file", &[seen]);
+        let found = (reply.status, reply.field("last-modified").is_some());
+        assert_eq!(found, (if is_stated { 304 } else { 200 }, is_stated), "{time:?}");
+        let listed = served.ask("PROPFIND", "/d/", &["Depth: 1"], b"").text();
+        let dates = listed.matches("<D:getlastmodified>").count();
+        assert_eq!(dates, 1 + usize::from(is_stated), "{listed}");
+        tags.push(served.etag("/d/file"));
+    }
+    tags.dedup();
+    assert_eq!(tags.len(), 4, "{tags:?}");
 }
 
 #[test]

@@ -19,6 +19,7 @@ use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{DirEntry, FileKind, Listing, is_page, join, parent};
 use hither_core::sync::lock;
 use hither_core::{Request, Source, is_entity_tag};
+use hither_http::date::modification_time;
 use hither_http::propfind::Resource;
 use http::{HeaderMap, Method, StatusCode, header};
 use percent_encoding::percent_decode_str;
@@ -384,7 +385,7 @@ fn told_by(headers: &HeaderMap, path: &str) -> DirEntry {
         size: text(header::CONTENT_LENGTH)
             .and_then(|size| size.parse().ok())
             .filter(|size| *size > 0),
-        modified: text(header::LAST_MODIFIED).and_then(|date| httpdate::parse_http_date(date).ok()),
+        modified: text(header::LAST_MODIFIED).and_then(modification_time),
         validator: text(header::ETAG).filter(|tag| is_entity_tag(tag)).map(str::to_owned),
     }
 }

@@ -1,7 +1,7 @@
 //! The metadata of a file as the file system reports it.
 
 use crate::backend::EntryMetadata;
-use hither_core::storage::FileKind;
+use hither_core::storage::{FileKind, from_1970, since_1970};
 use hither_http::conditions::Version;
 use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, FileType, Statx, StatxFlags, StatxTimestamp, statx};
@@ -135,15 +135,13 @@ impl DiskMetadata {
 pub(crate) type FileId = ((u32, u32), u64);
 
 /// Inode, size, and the times of the last change and of the creation in nanoseconds since 1970.
-pub(crate) type Key = (u64, u64, u128, u128);
+pub(crate) type Key = (u64, u64, i128, i128);
 
-fn nanoseconds(time: SystemTime) -> u128 {
-    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()
+fn nanoseconds(time: SystemTime) -> i128 {
+    let (seconds, nanoseconds) = since_1970(time);
+    i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds)
 }
 
-/// Times before 1970 count as 1970.
 fn time(stamp: StatxTimestamp) -> SystemTime {
-    let seconds = u64::try_from(stamp.tv_sec).unwrap_or_default();
-    let since = Duration::new(seconds, stamp.tv_nsec.min(999_999_999));
-    UNIX_EPOCH.checked_add(since).unwrap_or(UNIX_EPOCH)
+    from_1970(stamp.tv_sec, stamp.tv_nsec.min(999_999_999)).unwrap_or(UNIX_EPOCH)
 }
