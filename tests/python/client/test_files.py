@@ -2,6 +2,7 @@
 
 import io
 import pickle
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -101,6 +102,21 @@ def test_read_at_is_short_at_the_end(file, content):
     assert file.read_at(0, 1 << 62) == content
     with pytest.raises(ValueError, match="negative"):
         file.read_at(-1, 5)
+
+
+def test_a_range_past_the_end_that_a_server_repeats_is_requested_within_the_file(client):
+    def repeats(exchange):
+        asked = re.fullmatch(r"bytes=(\d+)-(\d+)", exchange.headers.get("Range", ""))
+        if exchange.command != "GET" or not asked or int(asked[2]) < 3:
+            return False
+        length = int(asked[2]) + 1 - int(asked[1])
+        return exchange.answer(206, Content_Range=f"bytes {asked[1]}-{asked[2]}/3", Content_Length=length)
+
+    with foreign_server.serving(foreign_server.Site({"/": None, "/f": b"abc"}, repeats)) as server:
+        url = f"http://127.0.0.1:{server.port}/f"
+        assert client.open(url).read_at(0, 2000) == b"abc"
+        assert client.open(url).read_at(1, 2000) == b"bc"
+        assert client.open(url).read() == b"abc"
 
 
 def test_ranges_come_in_the_requested_order(file, content):

@@ -209,7 +209,10 @@ impl Exchange<'_> {
             Err(error @ codec::RangeResponseError::OtherLength { .. }) => {
                 return self.of_other_length(head.status, &error);
             }
-            Err(error) => return ExchangeResult::failed(self.odd(&error)),
+            Err(error) => {
+                let past_end_of = past_end_of(&error);
+                return ExchangeResult { past_end_of, ..ExchangeResult::failed(self.odd(&error)) };
+            }
         };
         let validator = facts.validator.as_ref().and_then(|v| v.if_range().to_str().ok());
         let (told, end) = match &answer {
@@ -445,6 +448,17 @@ impl Exchange<'_> {
     /// The error for a response that breaks off or was damaged.
     fn garbled(&self, what: &dyn std::fmt::Display) -> Error {
         self.odd(what).with_failure(Failure::Garbled)
+    }
+}
+
+/// The size of the file that a response states for a range beyond it.
+fn past_end_of(error: &codec::RangeResponseError) -> Option<u64> {
+    match error {
+        codec::RangeResponseError::ContentRange(codec::ContentRangeError::PastTheEnd {
+            total,
+            ..
+        }) => Some(*total),
+        _ => None,
     }
 }
 

@@ -26,7 +26,7 @@ use crate::http::spooled_download::SpooledDownload;
 use crate::layers::admission::Admission;
 use crate::layers::credential::RequestCredential;
 use crate::layers::redirects::{Attempts, MAX_HTTP_REDIRECTS};
-use crate::layers::sizing::{SizedRequest, after_probe, byte_probe};
+use crate::layers::sizing::{SizedRequest, after_probe, byte_probe, within_file};
 use crate::layers::stale_connections::StaleConnections;
 use crate::location::Location;
 use crate::network::Network;
@@ -216,7 +216,7 @@ impl HttpSource {
         }
     }
 
-    /// Sends one request, and finds out if it was refused because of its size.
+    /// Sends one request, and finds out if it was refused because of its size or the file's.
     async fn exchange_sized(
         &self,
         target: &HttpTarget,
@@ -224,6 +224,9 @@ impl HttpSource {
         sink: &mut PartSink,
     ) -> ExchangeResult {
         let result = self.exchange_once(target, request, sink).await;
+        if let Some(within) = within_file(request, &result) {
+            return self.exchange_once(target, &within, sink).await;
+        }
         let server = target.pool.server();
         let Some(byte) = byte_probe(request, &result, server) else { return result };
         let mut sink: PartSink = Box::new(drop);

@@ -3,6 +3,9 @@
 //! A request that is larger than those that worked before is a trial. There is one at a time;
 //! others of its size are sent in pieces meanwhile ([`ServerCapabilities::size_request`]).
 //!
+//! A server may send nothing of a range that goes beyond the end of the file: its part within the
+//! file is requested then ([`within_file`]).
+//!
 //! A server may refuse several ranges with a status that does not mention ranges. If it never sent
 //! as many, one byte of one of them is requested ([`byte_probe`]): if that arrives, the request was
 //! too large.
@@ -43,6 +46,16 @@ impl<'r> SizedRequest<'r> {
     pub(crate) fn requests(&self) -> &[Request] {
         if self.pieces.is_empty() { slice::from_ref(self.whole) } else { &self.pieces }
     }
+}
+
+/// The part of a single range within the file, if `result` shows that the server sends nothing of a
+/// range beyond it.
+pub(crate) fn within_file(request: &Request, result: &ExchangeResult) -> Option<Request> {
+    let size = result.past_end_of.filter(|_| request.tail == 0)?;
+    let [range] = &request.ranges[..] else { return None };
+    let ends_within = range.start < size && size < range.end;
+    let ranges = vec![range.start..size];
+    ends_within.then(|| Request { ranges, ..request.clone() })
 }
 
 /// The request for one byte that shows whether `request` was refused because of its size, if
@@ -107,6 +120,20 @@ mod tests {
         drop(first);
         assert_eq!(SizedRequest::new(&large, &server).requests().len(), 1);
         assert_eq!(SizedRequest::new(&request(2), &server).requests().len(), 1);
+    }
+
+    #[test]
+    fn only_the_part_within_the_file_is_requested_again() {
+        let past = |past_end_of| ExchangeResult { past_end_of, ..refused(false) };
+        let one = Request { ranges: vec![100..200], ..Request::default() };
+        let within = |size| within_file(&one, &past(size)).map(|it| it.ranges);
+        assert_eq!(within(Some(101)), Some(vec![100..101]));
+        for size in [None, Some(0), Some(100), Some(200), Some(300)] {
+            assert_eq!(within(size), None, "{size:?}");
+        }
+        for other in [Request { tail: 9, ..one }, request(3)] {
+            assert!(within_file(&other, &past(Some(101))).is_none());
+        }
     }
 
     #[test]

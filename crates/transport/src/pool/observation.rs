@@ -68,6 +68,9 @@ pub(crate) struct ExchangeResult {
     pub(crate) said_when: bool,
     /// The error to report if a status that says nothing of ranges turns out to refuse several.
     pub(crate) refuses_several: Option<Error>,
+    /// The size of the file, where the requested range goes beyond it and the server repeats that
+    /// range without its bytes (XrdHttp 5.5).
+    pub(crate) past_end_of: Option<u64>,
     /// The response has another entity tag than the request, and the size and date of the file as
     /// far as they are known.
     pub(crate) has_other_tag: bool,
@@ -90,6 +93,7 @@ impl ExchangeResult {
             busy: false,
             said_when: false,
             refuses_several: None,
+            past_end_of: None,
             has_other_tag: false,
         }
     }
