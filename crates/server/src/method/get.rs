@@ -47,32 +47,25 @@ pub(crate) async fn handle(
     if request.path.is_directory() {
         return Err(HttpError::not_found());
     }
-    let version = &reader.metadata().version;
-    match evaluate(&request.headers, Some(version), true) {
+    match evaluate(&request.headers, Some(&reader.metadata().version), true) {
         ConditionResult::Failed => return Err(HttpError::precondition_failed()),
         ConditionResult::NotModified => {
             let mut answer = ServerResponse::empty(StatusCode::NOT_MODIFIED);
-            describe(&mut answer, version);
+            describe(&mut answer, &reader.metadata().version);
             return Ok(answer);
         }
         ConditionResult::Proceed => {}
     }
-    let size = reader.metadata().open_bytes();
+    let version = &reader.metadata().version;
     let chosen = if is_get && if_range_matches(&request.headers, version, SystemTime::now()) {
-        choose(&request.headers, size, context.limits().ranges)?
+        choose(&request.headers, reader.metadata().open_bytes(), context.limits().ranges)?
     } else {
         Chosen::Whole
     };
     let kind = media_type(request.path.path());
-    let mode = match &context.tape {
-        // A checksum that is not stored would stage the file from tape.
-        Some(tape) if !is_get && digest_fields::is_wanted(&request.headers) => {
-            let on_disk = tape.check_on_disk(request.path.path()).await.is_ok();
-            if on_disk { ChecksumMode::Compute } else { ChecksumMode::Cached }
-        }
-        _ => ChecksumMode::Compute,
-    };
-    let sums = digest_fields::wanted(&*reader, &request.headers, mode).await;
+    let (reader, sums) = with_checksums(context, request, reader).await?;
+    let version = &reader.metadata().version;
+    let size = reader.metadata().open_bytes();
     let mut elsewhere = ServerResponse::empty(StatusCode::OK);
     let replicas = Arc::clone(&context.settings().replicas);
     metalink::announce(&replicas, &mut elsewhere, &request.path, &*reader).await;
@@ -110,6 +103,31 @@ pub(crate) async fn handle(
         answer.ranges = None;
     }
     Ok(answer)
+}
+
+/// The fields with the checksums that a request asks for, and the file that it is answered about. A
+/// file that changes while its checksum is computed for HEAD has none, and is opened again: a
+/// client that has read it sees the change from the tag.
+async fn with_checksums(
+    context: &ServerContext,
+    request: &ServerRequest,
+    reader: Arc<dyn FileReader>,
+) -> Result<(Arc<dyn FileReader>, HeaderMap), HttpError> {
+    let is_head = request.method != Method::GET && digest_fields::is_wanted(&request.headers);
+    let mode = match &context.tape {
+        // A checksum that is not stored would stage the file from tape.
+        Some(tape) if is_head => {
+            let on_disk = tape.check_on_disk(request.path.path()).await.is_ok();
+            if on_disk { ChecksumMode::Compute } else { ChecksumMode::Cached }
+        }
+        _ => ChecksumMode::Compute,
+    };
+    let sums = digest_fields::wanted(&*reader, &request.headers, mode).await;
+    if !is_head || !sums.is_empty() || reader.is_current().await.unwrap_or(true) {
+        return Ok((reader, sums));
+    }
+    let now = context.follow(request, request.path.path(), Backend::open).await?;
+    Ok((if now.metadata().is_directory() { reader } else { now }, sums))
 }
 
 /// Sets the fields that every response about a file has.

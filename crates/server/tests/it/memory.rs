@@ -190,6 +190,8 @@ impl Backend for MemoryBackend {
     fn open<'a>(&'a self, path: &'a str) -> BackendFuture<'a, Arc<dyn FileReader>> {
         let reader = self.state().find(path).map(|node| {
             Arc::new(Reader {
+                backend: self.clone(),
+                path: path.to_owned(),
                 metadata: node.metadata(),
                 content: node.content.unwrap_or_default(),
             }) as Arc<dyn FileReader>
@@ -306,8 +308,13 @@ impl Backend for MemoryBackend {
     }
 }
 
+/// A file of this name changes when its checksum is computed.
+pub(crate) const CHANGING: &str = "changing";
+
 #[derive(Debug)]
 struct Reader {
+    backend: MemoryBackend,
+    path: String,
     metadata: EntryMetadata,
     content: Arc<Vec<u8>>,
 }
@@ -344,13 +351,20 @@ impl FileReader for Reader {
         algorithm: Algorithm,
         mode: ChecksumMode,
     ) -> BackendFuture<'_, Option<Checksum>> {
+        if self.path == CHANGING {
+            let mut state = self.backend.state();
+            let node = state.node(Some(b"changed".to_vec()));
+            state.nodes.insert(self.path.clone(), node);
+            return ready(Ok(None));
+        }
         let computed =
             (mode == ChecksumMode::Compute).then(|| Hasher::of(algorithm, &self.content));
         ready(Ok(computed))
     }
 
     fn is_current(&self) -> BackendFuture<'_, bool> {
-        ready(Ok(true))
+        let now = self.backend.state().find(&self.path);
+        ready(Ok(now.is_ok_and(|now| now.version.etag == self.metadata.version.etag)))
     }
 }
 

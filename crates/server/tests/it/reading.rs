@@ -2,6 +2,7 @@
 
 pub(crate) mod trees;
 
+use crate::memory::{CHANGING, on_each_backend};
 use crate::rig::Served;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -157,6 +158,18 @@ fn a_read_only_server_does_not_write() {
     let options = served.ask("OPTIONS", "*", &[], b"");
     assert_eq!(options.status, 200);
     assert!(!options.field("allow").unwrap().contains("PUT"));
+}
+
+#[test]
+fn a_file_that_changes_while_its_checksum_is_computed_is_described_as_it_is_now() {
+    let [_, served] = on_each_backend(|_| {});
+    served.file(CHANGING, b"hello");
+    let before = served.etag("/changing");
+    let reply = served.ask("HEAD", "/changing", &["Want-Digest: adler32"], b"");
+    assert_eq!((reply.status, reply.field("digest")), (200, None));
+    assert_eq!(reply.field("content-length"), Some("7"));
+    assert_ne!(reply.field("etag"), Some(&*before));
+    assert_eq!(reply.field("etag"), Some(&*served.etag("/changing")));
 }
 
 #[test]
