@@ -34,12 +34,13 @@ def tagged(tags) -> type[Exchange]:
     return Tagged
 
 
+@pytest.mark.parametrize("tags", [['"a"', '"b"', '"c"'], ['W/"a"', 'W/"b"']], ids=["strong", "weak"])
 @pytest.mark.parametrize("verb", ["cat", "cp"])
-def test_a_file_is_read_where_tags_come_and_go(hither, tmp_path, verb):
+def test_a_file_is_read_where_tags_come_and_go(hither, tmp_path, verb, tags):
     site = Site({"/": None, "/a.dat": DATA}, lambda _: False)
     store = ["--store", tmp_path / "store"]
     target = [] if verb == "cat" else [tmp_path / "a.dat"]
-    with serving(site, tagged(itertools.cycle(['"a"', '"b"', '"c"']))) as server:
+    with serving(site, tagged(itertools.cycle(tags))) as server:
         url = f"http://127.0.0.1:{server.port}/a.dat"
         for run in ("first", "second"):
             done = hither(verb, url, *target, *store)
@@ -62,6 +63,79 @@ def test_a_file_that_was_replaced_with_its_size_and_date_is_another_one(hither, 
         done = hither(verb, f"http://127.0.0.1:{server.port}/a.dat", *target, "--no-store")
     assert (done.code == 9 and "changed" in done.err) or (verb == "cp" and "copied again" in done.out + done.err), done
     assert re.search("changed", done.out + done.err), done
+
+
+class Versions(Exchange):
+    """Has the versions 1 and 2 of a file, of one size and one date at most. `is_second` decides which one is sent."""
+
+    dates = False
+    weak = "W/"
+
+    def is_second(self) -> bool:
+        raise NotImplementedError
+
+    def answer(self, status, body=b"", **fields):
+        if self.name.endswith("/") or status >= 300:
+            return super().answer(status, body, **fields)
+        fields["ETag"] = f'{self.weak}"{1 + self.is_second()}"'
+        if not self.dates:
+            fields["Last-Modified"] = None
+        return super().answer(status, bytes(len(body)) if self.is_second() else body, **fields)
+
+
+LARGE = bytes([1]) * (10 << 20)
+INDEX = f"""<html><head><title>Index of /d/</title></head><body><h1>Index of /d/</h1><hr><pre><a href="../">../</a>
+<a href="a.dat">a.dat</a>                  14-Nov-2023 22:13            {len(LARGE)}
+</pre><hr></body></html>"""
+
+
+@pytest.mark.parametrize("dated", [True, False])
+@pytest.mark.parametrize("verb", ["cat", "cp"])
+def test_weak_tags_that_differ_are_two_versions(hither, tmp_path, verb, dated):
+    class Replaced(Versions):
+        dates = dated
+
+        def is_second(self):
+            return self.command == "HEAD" or not self.headers.get("Range", "").startswith("bytes=0-")
+
+    target = [] if verb == "cat" else [tmp_path / "a.dat"]
+    with serving(Site({"/": None, "/a.dat": LARGE}, lambda _: False), Replaced) as server:
+        done = hither(verb, f"http://127.0.0.1:{server.port}/a.dat", *target, "--no-store")
+    assert (done.code, "changed" in done.err) == (9, True), done.err
+    assert not (tmp_path / "a.dat").exists()
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_copy_is_not_resumed_with_another_weak_tag(hither, tmp_path, listed):
+    class Replaced(Versions):
+        dates = True
+        weak = "" if listed else "W/"
+        breaks = True
+
+        def is_second(self):
+            return not self.breaks
+
+        answer_propfind = Exchange.refuse
+
+        def answer_get(self):
+            if self.name.endswith("/"):
+                return self.html(INDEX)
+            first = int(re.match(r"bytes=(\d+)|", self.headers.get("Range", ""))[1] or 0)
+            return self.break_off() if self.breaks and first >= 6 << 20 else super().answer_get()
+
+    def copy():
+        url = f"http://127.0.0.1:{server.port}/d/"
+        source = ["-r", url] if listed else [url + "a.dat"]
+        return hither("cp", "--json", *source, tmp_path / "out", "--store", tmp_path / "store", *few)
+
+    few = ("--max-connections", 1, "--stall-timeout", 1)
+    with serving(Site({"/d/": None, "/d/a.dat": LARGE}, lambda _: False), Replaced) as server:
+        assert copy().code != 0
+        Replaced.breaks = False
+        done = copy()
+    assert done.code == 0, done.err
+    (copied,) = (tmp_path / "out").rglob("a.dat") if listed else [tmp_path / "out"]
+    assert copied.read_bytes() == bytes(len(LARGE))
 
 
 def test_a_tag_of_listings_alone_is_not_looked_for(hither, tmp_path):

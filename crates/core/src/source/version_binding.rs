@@ -18,6 +18,8 @@ struct BoundVersion {
     size: OnceLock<u64>,
     validator: OnceLock<String>,
     modified: OnceLock<String>,
+    /// A server, and the entity tag of its first response.
+    tag: OnceLock<(String, String)>,
 }
 
 impl VersionBinding {
@@ -38,6 +40,12 @@ impl VersionBinding {
     pub fn modified(&self) -> Option<&str> {
         let is_date = |text: &&str| !is_entity_tag(text);
         self.0.modified.get().map(String::as_str).or_else(|| self.validator().filter(is_date))
+    }
+
+    /// The entity tag of the first response that had one. It may be weak.
+    #[must_use]
+    pub fn tag(&self) -> Option<&str> {
+        self.0.tag.get().map(|(_, tag)| tag.as_str())
     }
 
     /// Keeps the date of last modification that a response states in addition to its validator, if
@@ -96,6 +104,24 @@ impl VersionBinding {
             _ => Ok(()),
         }
     }
+
+    /// Binds to the entity tag in a response of `server` for the file `name`. Equal weak tags prove
+    /// nothing, but different ones prove a change. Tags of two servers cannot be compared: one of
+    /// another server than that of the first response is not.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Changed`] if an earlier response of this server had another tag.
+    pub fn bind_tag(&self, name: &str, server: &str, tag: &str) -> Result<()> {
+        let (of, bound) = self.0.tag.get_or_init(|| (server.to_owned(), tag.to_owned()));
+        if of == server && validators_differ(bound, tag) {
+            let what = format!(
+                "{name}: the file changed on the server: its entity tag was {bound}, now it is {tag}"
+            );
+            return Err(Error::new(ErrorKind::Changed, what));
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -115,5 +141,23 @@ mod tests {
         for (size, validator) in [(Some(5), Some("\"b\"")), (Some(6), None)] {
             assert_eq!(other.bind("f", size, validator).unwrap_err().kind(), ErrorKind::Changed);
         }
+    }
+
+    #[test]
+    fn weak_tags_of_one_server_that_differ_show_a_change() {
+        let binding = VersionBinding::default();
+        for (server, tag, is_changed) in [
+            ("a", "W/\"1\"", false),
+            ("a", "W/\"1\"", false),
+            ("a", "\"1\"", false),
+            ("a", "W/\"2\"", true),
+            ("a", "\"2\"", true),
+            ("b", "W/\"2\"", false),
+        ] {
+            let bound = binding.bind_tag("f", server, tag);
+            let kind = bound.err().map(|error| error.kind());
+            assert_eq!(kind, is_changed.then_some(ErrorKind::Changed), "{server} {tag}");
+        }
+        assert_eq!(binding.tag(), Some("W/\"1\""));
     }
 }

@@ -37,6 +37,9 @@ pub trait ReplicaSet: Source {
     fn expected_checksum(&self) -> Option<Checksum>;
     /// The validators of the replicas that have responded, by their names.
     fn validators(&self) -> BTreeMap<String, String>;
+    /// Binds replicas that have not responded to the validators that an earlier attempt has seen,
+    /// by their names: a response with another one is of a changed file.
+    fn bind_validators(&self, known: &BTreeMap<String, String>);
     /// Requests the checksum of the file from all servers concurrently. A server without one stays
     /// as it is.
     fn ask_checksums(&self, algorithm: Algorithm) -> BoxFuture<'_, ()>;

@@ -75,9 +75,26 @@ impl ReplicaSet for Replicas {
 
     fn validators(&self) -> BTreeMap<String, String> {
         let validator = |replica: &Arc<ActiveReplica>| {
-            Some((replica.name(), replica.version().validator()?.to_owned()))
+            let version = replica.version();
+            // A weak tag shows more changes than the date beside it.
+            let weak = version.tag().filter(|tag| tag.starts_with("W/"));
+            Some((replica.name(), weak.or_else(|| version.validator())?.to_owned()))
         };
         self.included().iter().filter_map(validator).collect()
+    }
+
+    fn bind_validators(&self, known: &BTreeMap<String, String>) {
+        for replica in self.included() {
+            let name = replica.name();
+            let version = replica.version();
+            // A version that is bound already was compared.
+            match known.get(&name) {
+                Some(tag) if tag.starts_with("W/") => {
+                    version.bind_tag(&name, &replica.site(), tag).ok();
+                }
+                validator => drop(version.bind(&name, None, validator.map(String::as_str))),
+            }
+        }
     }
 
     fn ask_checksums(&self, algorithm: Algorithm) -> BoxFuture<'_, ()> {

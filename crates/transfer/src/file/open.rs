@@ -65,6 +65,10 @@ pub(crate) async fn open(
         of_replicas(&**all, &mut version, known.as_ref()).await;
     }
     let known = known.filter(|known| known.version.is_surely(&version));
+    // Where the checksum decided, the replicas may have new tags.
+    if let (Some(all), Some(known), None) = (replicas.all(), &known, &version.checksum) {
+        all.bind_validators(&known.version.replicas);
+    }
     let catalogued = replicas.all().and_then(|all| all.expected_checksum());
     let algorithm = algorithm(resources, &item, size, catalogued.as_ref());
     let pieces = replicas.all().and_then(|all| all.pieces());

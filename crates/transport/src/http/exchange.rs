@@ -7,7 +7,7 @@
 
 mod query;
 mod response_form;
-mod version_check;
+pub(crate) mod version_check;
 
 use crate::http::delivery::Delivery;
 use crate::http::spooled_download::SpooledDownload;
@@ -238,7 +238,8 @@ impl Exchange<'_> {
         let same = self
             .check_page(head, size)
             .and_then(|()| self.check_validator(head))
-            .and_then(|()| self.check_size(size, named));
+            .and_then(|()| self.check_size(size, named))
+            .and_then(|()| self.check_tag(head));
         if let Err(error) = same {
             let has_other_tag = self.has_other_tag(&head.headers, size);
             return ExchangeResult { has_other_tag, ..ExchangeResult::failed(error) };

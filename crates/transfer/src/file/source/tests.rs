@@ -84,6 +84,9 @@ impl ReplicaSet for Sent {
     fn validators(&self) -> BTreeMap<String, String> {
         BTreeMap::from([("server 0".to_owned(), "\"a\"".to_owned())])
     }
+    fn bind_validators(&self, _: &BTreeMap<String, String>) {
+        unreachable!("no earlier attempt is known")
+    }
     fn ask_checksums(&self, _: Algorithm) -> Boxed<'_, ()> {
         unreachable!("nobody is asked")
     }

@@ -5,6 +5,12 @@ use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::{is_entity_tag, validators_differ};
 use http::{HeaderMap, StatusCode, header};
 
+/// The entity tag of a response. It may be weak.
+pub(crate) fn entity_tag(headers: &HeaderMap) -> Option<&str> {
+    let tag = headers.get(header::ETAG).and_then(|tag| tag.to_str().ok());
+    tag.filter(|tag| is_entity_tag(tag))
+}
+
 impl Exchange<'_> {
     /// A validator that differs from that of the opened file means another version. Only those of
     /// one kind are compared: a server may send a weak entity tag first and a strong one later.
@@ -40,6 +46,18 @@ impl Exchange<'_> {
         ))
     }
 
+    /// An entity tag that differs from that of an earlier response means another version, also
+    /// where it is weak and no validator. At a server with several tags for one version, it does
+    /// not.
+    pub(crate) fn check_tag(&self, head: &http::response::Parts) -> Result<()> {
+        if !head.status.is_success() || self.pool.server().has_own_tags() {
+            return Ok(());
+        }
+        let Some(tag) = entity_tag(&head.headers) else { return Ok(()) };
+        let Self { location, request, .. } = self;
+        request.version.bind_tag(&location.to_string(), &location.origin(), tag)
+    }
+
     /// The date of last modification of a response, if it differs from that of the first one. It
     /// shows another version where a response lacks the entity tag.
     fn other_date<'h>(&self, head: &'h http::response::Parts) -> Option<&'h str> {
@@ -51,11 +69,16 @@ impl Exchange<'_> {
     pub(crate) fn has_other_tag(&self, headers: &HeaderMap, size: Option<u64>) -> bool {
         let expected = self.request.size.or_else(|| self.request.version.size());
         let date = headers.get(header::LAST_MODIFIED).and_then(|it| it.to_str().ok());
-        let is_tag = |tag: &[u8]| tag.starts_with(b"\"");
-        self.validator.as_ref().is_some_and(|tag| is_tag(tag.as_bytes()))
-            && headers.get(header::ETAG).is_some_and(|tag| is_tag(tag.as_bytes()))
-            && size.zip(expected).is_none_or(|(now, expected)| now == expected)
-            && date.is_some_and(|now| self.request.version.modified().is_none_or(|it| it == now))
+        let known = self.request.version.modified();
+        let bound = self.validator.as_deref().filter(|it| is_entity_tag(it));
+        bound.or_else(|| self.request.version.tag()).is_some_and(|bound| {
+            entity_tag(headers).is_some()
+                && size.zip(expected).is_none_or(|(now, expected)| now == expected)
+                && match date {
+                    Some(now) => known.is_none_or(|known| known == now),
+                    None => is_weak(bound) && known.is_none(),
+                }
+        })
     }
 
     /// The error for a server that found the condition of the request false.

@@ -4,12 +4,14 @@
 //! example from its inode number. A request that is bound to the tag of one machine then fails at
 //! another as if the file had changed. A replaced file does not get its old tag back: if a server
 //! sends that tag again after another one, both with the same size and date of last change, its
-//! tags are not used any more, and versions are distinguished by date and size.
+//! tags are not used any more, and versions are distinguished by date and size. The same holds for
+//! weak tags, which a server may send without a date: then only the size is left.
 
 use super::targets::{HttpTarget, HttpTargets};
+use crate::http::exchange::version_check::entity_tag;
 use crate::http::request;
 use crate::pool::observation::{ExchangeOutcome, ExchangeResult};
-use hither_core::{Request, ResponseMeta};
+use hither_core::{Request, ResponseMeta, is_entity_tag, validators_differ};
 use http::header;
 use std::sync::OnceLock;
 use tokio::sync::OnceCell;
@@ -28,11 +30,11 @@ pub(super) struct OwnTags {
 }
 
 /// The tag with which a file was opened at a server whose tags do not name versions, and the date
-/// of that version.
+/// of that version, which may be missing beside a weak tag.
 #[derive(Debug)]
 struct DatedTag {
     tag: String,
-    date: String,
+    date: Option<String>,
 }
 
 impl OwnTags {
@@ -45,7 +47,7 @@ impl OwnTags {
         let validator = bound(request)?;
         let dated = self.dated.get().and_then(|dated| dated.as_ref());
         let dated = dated.filter(|dated| dated.tag == validator);
-        Some(dated.map_or(validator, |dated| &dated.date).to_owned())
+        dated.map_or(Some(validator), |dated| dated.date.as_deref()).map(str::to_owned)
     }
 
     /// Returns true if the response to a request seems to be of another version, but HEAD requests
@@ -64,17 +66,36 @@ impl OwnTags {
         {
             self.first.get_or_init(|| tag.clone());
         }
-        let Some(tag) = bound(request).filter(|_| result.has_other_tag && !was_known) else {
+        let Some(tag) = bound_tag(request).filter(|_| result.has_other_tag && !was_known) else {
             return false;
         };
         // A tag in a listing may be one that no file is sent with.
-        let seen = [self.first.get().map(String::as_str), request.version.validator()];
-        if !seen.contains(&Some(tag)) {
+        let version = &request.version;
+        let first = self.first.get().map(String::as_str);
+        let seen = [first, version.validator(), version.tag()].into_iter().flatten();
+        if !seen.filter(|it| is_entity_tag(it)).any(|seen| !validators_differ(seen, tag)) {
             return false;
         }
+        self.are_found(targets, target, request, tag).await
+    }
+
+    /// Returns true if HEAD requests show that the server has several tags for the version with
+    /// this one.
+    pub(super) async fn are_found(
+        &self,
+        targets: &HttpTargets,
+        target: &HttpTarget,
+        request: &Request,
+        tag: &str,
+    ) -> bool {
         let dated = self.dated.get_or_init(|| look_for_date(targets, target, request, tag)).await;
         dated.as_ref().is_some_and(|dated| dated.tag == tag)
     }
+}
+
+/// The entity tag that a request is bound to.
+fn bound_tag(request: &Request) -> Option<&str> {
+    bound(request).filter(|it| is_entity_tag(it)).or_else(|| request.version.tag())
 }
 
 /// The validator that a request is bound to.
@@ -97,16 +118,18 @@ async fn look_for_date(
         let mut connection = targets.connection(target, request).await.ok()?;
         let (told, headers) = request::head(&mut connection, location, pool).await.ok()?;
         connection.give_back();
-        let field = |name| headers.get(name).and_then(|it| it.to_str().ok()).map(str::to_owned);
-        let now = (field(header::LAST_MODIFIED)?, told.size?);
+        let date = headers.get(header::LAST_MODIFIED).and_then(|it| it.to_str().ok());
+        if date.is_none() && !tag.starts_with("W/") {
+            return None;
+        }
+        let now = (date.map(str::to_owned), told.size?);
         if *version.get_or_insert_with(|| now.clone()) != now {
             return None;
         }
-        let seen = field(header::ETAG).filter(|seen| seen.starts_with('"'))?;
-        if seen == tag {
-            has_tag = true
-        } else {
+        if validators_differ(entity_tag(&headers)?, tag) {
             has_other = true
+        } else {
+            has_tag = true
         }
         if has_tag && has_other {
             // Logged as a warning, because it is an assumption.
