@@ -269,9 +269,8 @@ impl Network {
 }
 
 fn replica(network: &Arc<Network>, source: Arc<HttpSource>) -> Replica {
-    let location = source.location().clone();
-    let site = location.origin();
-    let digest = HttpDigest { network: Arc::clone(network), location };
+    let site = source.location().origin();
+    let digest = HttpDigest::new(Arc::clone(network), Arc::clone(&source));
     Replica { source, server: site, digest: Some(Arc::new(digest)) }
 }
 

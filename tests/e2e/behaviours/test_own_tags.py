@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import zlib
 from email.utils import formatdate
 
 import pytest
@@ -105,6 +106,19 @@ def test_weak_tags_that_differ_are_two_versions(hither, tmp_path, verb, dated):
     assert not (tmp_path / "a.dat").exists()
 
 
+@pytest.mark.parametrize("tag", ["", "W/"])
+def test_a_change_that_only_the_response_about_the_checksum_shows_is_one(hither, tmp_path, tag):
+    class Replaced(Versions):
+        weak = tag
+
+        def is_second(self):
+            return self.command == "HEAD"
+
+    with serving(Site({"/": None, "/a.dat": LARGE}, lambda _: False), Replaced) as server:
+        done = hither("cp", f"http://127.0.0.1:{server.port}/a.dat", tmp_path / "a.dat", "--no-store")
+    assert (done.code, "changed" in done.err, (tmp_path / "a.dat").exists()) == (9, True, False), done.err
+
+
 @pytest.mark.parametrize("listed", [False, True])
 def test_a_copy_is_not_resumed_with_another_weak_tag(hither, tmp_path, listed):
     class Replaced(Versions):
@@ -136,6 +150,24 @@ def test_a_copy_is_not_resumed_with_another_weak_tag(hither, tmp_path, listed):
     assert done.code == 0, done.err
     (copied,) = (tmp_path / "out").rglob("a.dat") if listed else [tmp_path / "out"]
     assert copied.read_bytes() == bytes(len(LARGE))
+
+
+def test_a_checksum_that_a_server_leaves_out_is_asked_for_again_and_reported(hither, tmp_path):
+    class Summed(Exchange):
+        def answer(self, status, body=b"", **fields):
+            if self.command == "HEAD" and self.name == "/d/a.dat":
+                fields["Digest"] = f"adler32={zlib.adler32(LARGE):08x}"
+            return super().answer(status, body, ETag='"1"', **fields)
+
+    site = Site({"/d/": None, "/d/a.dat": LARGE, "/d/b.dat": LARGE}, lambda _: False)
+    with serving(site, Summed) as server:
+        url = f"http://127.0.0.1:{server.port}/d/"
+        done = hither("cp", "--json", url + "a.dat", url + "b.dat", tmp_path, "--transfers", 1, "--no-store")
+    assert done.code == 0, done.err
+    (notice,) = done.json["notices"]
+    assert "b.dat: not compared with a checksum" in notice
+    assert site.requests.count(("HEAD", "/d/a.dat")) == 1
+    assert site.requests.count(("HEAD", "/d/b.dat")) == 2
 
 
 def test_a_tag_of_listings_alone_is_not_looked_for(hither, tmp_path):

@@ -5,7 +5,7 @@
 //! and what servers and catalogues state about the file. The crate replicas implements the choice
 //! among replicas, failover and hedging.
 
-use crate::Source;
+use crate::{Result, Source};
 use futures_core::future::BoxFuture;
 use hither_checksum::{Algorithm, Checksum};
 use serde::{Deserialize, Serialize};
@@ -43,6 +43,14 @@ pub trait ReplicaSet: Source {
     /// Requests the checksum of the file from all servers concurrently. A server without one stays
     /// as it is.
     fn ask_checksums(&self, algorithm: Algorithm) -> BoxFuture<'_, ()>;
+    /// Compares the versions that servers have stated with their checksums to those of the bytes
+    /// that they sent, once all bytes have arrived. A server that has left the checksum out, and
+    /// states those of other files, is asked once more. Returns true if it leaves it out again.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Changed`](crate::ErrorKind::Changed) if a file changed meanwhile.
+    fn check_stated(&self, algorithm: Algorithm) -> BoxFuture<'_, Result<bool>>;
     /// The checksum of the file: that of the catalogue, else the one that most servers have stated
     /// so far; in a tie, that of the earlier replica. A replica that states another one is
     /// excluded.

@@ -9,11 +9,11 @@
 //! only](ReplicaSet::use_only), and excludes the replicas whose bytes differed, by name.
 
 use super::Replicas;
-use super::replica::ActiveReplica;
+use super::replica::{ActiveReplica, ChecksumQuery};
 use futures_core::future::BoxFuture;
 use futures_util::future::join_all;
 use hither_checksum::{Algorithm, Checksum};
-use hither_core::error::{Error, ErrorKind};
+use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::replica_set::{PieceChecksums, ReplicaSet, SourceReport};
 use hither_core::sync::lock;
 use hither_load::connections;
@@ -101,13 +101,27 @@ impl ReplicaSet for Replicas {
         Box::pin(async move {
             let ask = async |replica: &Arc<ActiveReplica>| {
                 let Some(digest) = replica.digest() else { return };
-                let stated = digest.checksum(algorithm).await.ok().flatten();
-                if let Some(stated) = stated.filter(|stated| stated.algorithm() == algorithm) {
-                    self.state().stated.push((replica.number, stated));
-                }
+                self.ask_checksum(replica, digest, algorithm).await;
             };
             let included = self.included();
             join_all(included.iter().map(ask)).await;
+        })
+    }
+
+    fn check_stated(&self, algorithm: Algorithm) -> BoxFuture<'_, Result<bool>> {
+        Box::pin(async move {
+            let mut is_left_out = false;
+            for replica in self.included().iter().filter(|replica| replica.report().bytes > 0) {
+                let Some(digest) = replica.digest() else { continue };
+                let number = replica.number;
+                let has_stated = || self.state().stated.iter().any(|(it, _)| *it == number);
+                if !has_stated() && digest.has_checksums() {
+                    self.ask_checksum(replica, digest, algorithm).await;
+                    is_left_out |= !has_stated();
+                }
+                digest.check_version(&replica.version()).await?;
+            }
+            Ok(is_left_out)
         })
     }
 
@@ -158,6 +172,18 @@ impl Replicas {
         for replica in included {
             let source = replica.source();
             source.preconnect(share.min(source.max_connections()));
+        }
+    }
+
+    async fn ask_checksum(
+        &self,
+        replica: &ActiveReplica,
+        digest: &dyn ChecksumQuery,
+        algorithm: Algorithm,
+    ) {
+        let stated = digest.checksum(algorithm).await.ok().flatten();
+        if let Some(stated) = stated.filter(|stated| stated.algorithm() == algorithm) {
+            self.state().stated.push((replica.number, stated));
         }
     }
 

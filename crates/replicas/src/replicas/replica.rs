@@ -18,6 +18,17 @@ use std::time::Duration;
 pub trait ChecksumQuery: Send + Sync + fmt::Debug {
     /// One round trip.
     fn checksum(&self, algorithm: Algorithm) -> BoxFuture<'_, Result<Option<Checksum>>>;
+
+    /// Compares the version in the last response with that of the bytes that were read: a file that
+    /// changed meanwhile is [`ErrorKind::Changed`](hither_core::ErrorKind::Changed).
+    fn check_version<'a>(&'a self, _: &'a VersionBinding) -> BoxFuture<'a, Result<()>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Returns true if the server is known to state checksums.
+    fn has_checksums(&self) -> bool {
+        false
+    }
 }
 
 /// A replica of a file.

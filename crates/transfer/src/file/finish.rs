@@ -52,7 +52,7 @@ pub(crate) async fn finish(file: &Arc<FileCopy>) -> Result<Finished> {
     let began = file.source.now();
     let checksum = computed(file).await?;
     let computed_at = file.source.now();
-    let expected = expected(file).await;
+    let expected = expected(file).await?;
     let verify = &file.resources.progress.verify;
     verify.busy(computed_at.saturating_sub(began));
     verify.blocked(file.source.now().saturating_sub(computed_at));
@@ -180,23 +180,35 @@ fn summed_up(file: &FileCopy) -> Result<Option<Checksum>> {
 }
 
 /// The expected checksum, if the user or the server gave one.
-async fn expected(file: &FileCopy) -> Option<Checksum> {
-    if let Verify::Value(value) = &file.resources.options.verify {
-        return Some(value.clone());
+async fn expected(file: &FileCopy) -> Result<Option<Checksum>> {
+    let verify = &file.resources.options.verify;
+    if let Verify::Value(value) = verify {
+        return Ok(Some(value.clone()));
     }
     if let Some(replicas) = file.source.replicas() {
-        if let Some(mut asking) = file.checks.take_asking() {
+        let mut is_left_out = false;
+        if let (Some(mut asking), Some(algorithm)) =
+            (file.checks.take_asking(), file.checks.algorithm())
+        {
             // Once one has responded, the others get a moment more: one of them may be down.
             while tokio::time::timeout(CHECKSUM_GRACE, &mut asking).await.is_err()
                 && replicas.agreed_checksum().is_none()
             {}
+            is_left_out = replicas.check_stated(algorithm).await?;
         }
         file.checks.set_comparable(replicas.agreed_checksum());
+        if is_left_out && file.checks.stated().is_none() && !verify.is_explicit() {
+            let name = &file.item.name;
+            file.resources.results.note(format!(
+                "{name}: not compared with a checksum: the server states those of other files, and \
+                 none of this one"
+            ));
+        }
     } else if let Some(asking) = file.checks.take_asking() {
         // Most servers state no checksum, which is no failure.
         file.checks.set_comparable(asking.await.ok().and_then(Result::ok).flatten());
     }
-    file.checks.stated()
+    Ok(file.checks.stated())
 }
 
 /// Returns true if the target's storage has compared the checksum.

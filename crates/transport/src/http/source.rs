@@ -13,6 +13,7 @@
 //! [`VersionBinding`]: hither_core::VersionBinding
 
 pub(crate) mod counted_size;
+mod head_check;
 mod links;
 mod own_tags;
 mod tail;

@@ -31,7 +31,7 @@ use hither_core::sync::lock;
 use hither_core::{Clock, LearnedLimit, Limits, Request, range, retry};
 use hither_http::{ResponseHead, ServerHint, Validator};
 use http::{HeaderMap, StatusCode, header};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
@@ -42,6 +42,8 @@ use tracing::trace;
 pub(crate) struct ServerCapabilities {
     state: Mutex<ServerCapabilitiesState>,
     interruptions: AtomicU64,
+    /// The server has stated the checksum of a file.
+    pub(crate) has_checksums: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -143,7 +145,8 @@ impl ServerCapabilities {
             not_before: None,
             ahead_seconds: None,
         };
-        Self { state: Mutex::new(state), interruptions: AtomicU64::new(0) }
+        let state = Mutex::new(state);
+        Self { state, interruptions: AtomicU64::new(0), has_checksums: AtomicBool::new(false) }
     }
 
     /// Counts a request that failed: the server may have been restarted.

@@ -87,6 +87,9 @@ impl ReplicaSet for Sent {
     fn bind_validators(&self, _: &BTreeMap<String, String>) {
         unreachable!("no earlier attempt is known")
     }
+    fn check_stated(&self, _: Algorithm) -> Boxed<'_, Result<bool>> {
+        unreachable!("nobody is asked")
+    }
     fn ask_checksums(&self, _: Algorithm) -> Boxed<'_, ()> {
         unreachable!("nobody is asked")
     }
