@@ -13,7 +13,8 @@
 //! - `part`: that token has changed;
 //! - `version`: more is known about the version: the tags of further replicas, a checksum;
 //! - `block`: a block was written, with its crc32c;
-//! - `done`: the file has its final name; the version of the target then.
+//! - `done`: the file has its final name; the version of the target then;
+//! - `forget`: no file of that directory is known to be done: one may have replaced another.
 //!
 //! The journal is not synced. Killing the process loses no written bytes, because the system has
 //! them. A crash of the system may lose any part of journal or data, so every block is read and
@@ -27,6 +28,7 @@
 
 use crate::file::version::FileVersion;
 use hither_checksum::{Algorithm, Checksum, Hasher};
+use hither_core::storage::parent;
 use hither_core::sync::lock;
 use hither_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
@@ -75,6 +77,9 @@ enum Record {
         target: String,
         version: FileVersion,
         seen: FileVersion,
+    },
+    Forget {
+        directory: String,
     },
 }
 
@@ -204,6 +209,11 @@ impl Journal {
     /// Drops the records of files that are done.
     pub(crate) fn forget_done(&self) {
         lock(&self.known).retain(|_, known| known.done.is_none());
+    }
+
+    /// Records that files of a directory of the target have to be copied again.
+    pub(crate) fn forget(&self, directory: &str) {
+        self.append(&Record::Forget { directory: directory.to_owned() });
     }
 
     /// As [`Journal::take`], but the records stay for later callers.
@@ -359,6 +369,9 @@ fn replay(text: &[u8], job: &str) -> Replayed {
                 let done = Known { version, done: Some(seen), ..Known::default() };
                 known.insert(target, done);
             }
+            Record::Forget { directory } => {
+                known.retain(|target, it| it.done.is_none() || parent(target) != directory);
+            }
         }
         if began.is_none() {
             break;
@@ -423,6 +436,23 @@ mod tests {
         assert_eq!(a.blocks, BTreeMap::from([(0, (5, sum()))]));
         assert_eq!(journal.take("b").unwrap().done, Some(version(3)));
         assert_eq!(journal.take("a"), None);
+    }
+
+    #[test]
+    fn files_of_a_directory_are_not_done_once_it_is_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = open(folder.path()).begin("job", true, &mut Vec::new()).unwrap();
+        for target in ["/d/a", "/d/b/c", "/d/e"] {
+            journal.done(target, &version(3), &version(3));
+        }
+        journal.file("/d/f", &version(9), Some(".f.part"));
+        journal.forget("/d");
+        journal.done("/d/e", &version(3), &version(3));
+        drop(journal);
+        let journal = open(folder.path());
+        let done = |target| journal.take(target).map(|known| known.done.is_some());
+        let expected = [None, Some(true), Some(true), Some(false)];
+        assert_eq!(["/d/a", "/d/b/c", "/d/e", "/d/f"].map(done), expected);
     }
 
     #[test]

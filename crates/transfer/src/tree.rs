@@ -158,7 +158,7 @@ async fn is_taken(
     let checked = match root.target_of(parent(path)) {
         Ok(target) => {
             let from = join(&root.directory, path);
-            shared.pairs.check(&*root.storage, &from, &target, met).await
+            met.check(&*root.storage, &from, &target).await
         }
         Err(error) => Err(error),
     };

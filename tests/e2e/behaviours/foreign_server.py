@@ -24,9 +24,17 @@ class Site:
     ignores_case: bool = False
     ignores_case_below: str = "/"
     """The directory of a file system that ignores case."""
+    fold: Callable[[str], str] | None = None
+    """Maps all names of a file to one text."""
+    renames: Callable[[str], str] | None = None
+    """Maps a name to the one under which the server stores it."""
 
     def held(self, path: str) -> str:
         """Returns the name under which the server stores a path, or would store it."""
+        if self.renames:
+            path = "/".join(map(self.renames, path.split("/")))
+        if (fold := self.fold) and path not in self.files:
+            return next((name for name in self.files if fold(name) == fold(path)), path)
         if path in self.files or not self.ignores_case or not path.startswith(self.ignores_case_below):
             return path
         return next((name for name in self.files if name.casefold() == path.casefold()), path)
@@ -143,9 +151,9 @@ class Exchange(QuietHandler):
 
     def properties(self, path: str, **changed: str | None) -> str:
         """The `response` of a path, without the properties that are None."""
-        data = self.site.files[path]
+        data = self.site.files[self.site.held(path)]
         # Like Apache, it uses the names of the request in URLs.
-        href = self.asked + path[len(self.asked) :]
+        href = self.asked + path[len(self.name) :]
         kind = "<D:collection/>" if data is None else ""
         told = {
             "resourcetype": kind,

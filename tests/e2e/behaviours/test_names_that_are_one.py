@@ -1,7 +1,10 @@
 """Destinations that ignore differences of names: no file of a source silently replaces another one."""
 
+import unicodedata
+from urllib.parse import unquote, urlsplit
+
 import pytest
-from behaviours.foreign_server import Site, serving
+from behaviours.foreign_server import Exchange, Site, serving
 
 ONE = b"of one name" * 30
 TWO = b"of the other, longer one" * 30
@@ -10,6 +13,49 @@ TWO = b"of the other, longer one" * 30
 @pytest.fixture
 def site():
     return Site({"/": None, "/d/": None}, lambda _: False, ignores_case=True)
+
+
+class CachedNames(Site):
+    """A server that stores a tab as its symbol, and caches names as they were written, as rclone does."""
+
+    names: set[str]
+
+    def held(self, path):
+        if path in self.names:
+            return path.replace("\t", "\u2409")
+        return path if path not in self.files else path + "\0"
+
+    def within(self, path):
+        shown = {name: None for name in self.names if self.held(name) in self.files}
+        return Site.within(Site(shown, lambda _: False), path)
+
+
+class CachesNames(Exchange):
+    def answer_put(self):
+        self.site.names.add(self.asked)
+        self.name = self.site.held(self.asked)
+        return super().answer_put()
+
+    def answer_move(self):
+        self.site.names.add(unquote(urlsplit(self.headers["Destination"]).path))
+        return super().answer_move()
+
+    def answer_delete(self):
+        self.site.names.discard(self.asked)
+        return super().answer_delete()
+
+
+FOLDS = {
+    "upper case": str.upper,
+    "case folding": str.casefold,
+    "NFKC": lambda name: unicodedata.normalize("NFKC", name).casefold(),
+}
+RENAMES = {
+    "end": lambda name: name.rstrip(". "),
+    "colon": lambda name: name.replace(":", "_"),
+    "plus": lambda name: name.replace("+", " "),
+    "unforeseen": lambda name: name.replace("@", "-at-"),
+}
 
 
 def tree(folder, files):
@@ -97,6 +143,86 @@ def test_a_file_whose_case_was_changed_is_not_deleted(hither, tmp_path, site, na
         assert done.code == 0, done
 
 
+@pytest.mark.parametrize("verb", ["cp -r", "sync --delete"])
+@pytest.mark.parametrize(
+    ("fold", "pair"),
+    [
+        ("upper case", ("λογος.dat", "λογοσ.dat")),  # noqa: RUF001
+        ("case folding", ("strasse", "straße")),
+        ("upper case", ("10µm", "10μm")),  # noqa: RUF001
+        ("NFKC", ("10µm", "10μm")),  # noqa: RUF001
+    ],
+)
+def test_names_are_one_by_any_rule_of_folding(hither, tmp_path, site, verb, fold, pair):
+    site.ignores_case, site.fold = False, FOLDS[fold]
+    source = tree(tmp_path / "source", {pair[0]: ONE, pair[1]: TWO, "z": ONE})
+    with serving(site) as server:
+        url = f"http://127.0.0.1:{server.port}/d/"
+        for _ in range(2):
+            done = hither(*verb.split(), f"{source}/.", url, "--store", tmp_path / "store")
+            assert done.code == 2 and pair[0] in done.err and pair[1] in done.err, done
+            assert sorted(uploaded(site).values()) in (sorted([ONE, ONE]), sorted([ONE, TWO]))
+        (source / pair[0]).unlink()
+        site.files = {"/": None, "/d/": None, f"/d/{pair[0]}": b"old"}
+        done = hither("sync", "--delete", f"{source}/.", url, "--store", tmp_path / "store")
+        assert (done.code, sorted(uploaded(site).values())) == (0, sorted([ONE, TWO])), done
+
+
+@pytest.mark.parametrize(
+    ("rule", "name"), [("end", "run7."), ("colon", "12:00.log"), ("plus", "a+b"), ("unforeseen", "me@home")]
+)
+@pytest.mark.parametrize("folder", ["", "in/"])
+def test_what_a_server_stores_under_another_name_is_not_deleted(hither, tmp_path, site, rule, name, folder):
+    site.ignores_case, site.renames = False, RENAMES[rule]
+    source = tree(tmp_path / "source", {f"{folder}{name}": ONE, "z": TWO})
+    with serving(site) as server:
+        url = f"http://127.0.0.1:{server.port}/d/"
+        for run in range(3):
+            done = hither("sync", "--delete", source, url, "--store", tmp_path / "store")
+            if rule == "unforeseen":
+                assert done.code == 2 and name in done.err and "another name" in done.err, done
+            else:
+                assert done.code == 0 and ("spelled otherwise" in done.err) == (run > 0), done
+            assert sorted(data for data in uploaded(site).values() if data) == sorted([ONE, TWO]), done
+
+
+def test_a_directory_that_a_server_stores_under_another_name_is_not_deleted(hither, tmp_path, site):
+    site.ignores_case, site.renames = False, RENAMES["unforeseen"]
+    source = tree(tmp_path / "source", {"me@home/plain": ONE, "z": TWO})
+    with serving(site) as server:
+        url = f"http://127.0.0.1:{server.port}/d/"
+        for run in range(2):
+            done = hither("sync", "--delete", source, url, "--store", tmp_path / "store")
+            assert run or (done.code == 2 and "me@home" in done.err and "another name" in done.err), done
+            assert uploaded(site) == {"me-at-home/plain": ONE, "z": TWO}, done
+
+
+@pytest.mark.parametrize("other", [b"of the twin" * 30, TWO], ids=["of one size", "of two sizes"])
+@pytest.mark.parametrize(("rule", "names"), [("end", ("a", "a.")), ("unforeseen", ("x-at-y", "x@y"))])
+def test_no_run_of_a_copy_replaces_a_file_by_another_one_silently(hither, tmp_path, site, rule, names, other):
+    site.ignores_case, site.renames = False, RENAMES[rule]
+    source = tree(tmp_path / "source", {names[0]: ONE, names[1]: other, "z": TWO})
+    with serving(site) as server:
+        url = f"http://127.0.0.1:{server.port}/d/"
+        for _ in range(3):
+            done = hither("cp", "-r", f"{source}/.", url, "--store", tmp_path / "store")
+            assert done.code != 0 and names[1] in done.err, done
+        (source / names[1]).unlink()
+        assert hither("cp", "-r", f"{source}/.", url, "--store", tmp_path / "store").code == 0
+    assert uploaded(site) == {names[0]: ONE, "z": TWO}
+
+
+def test_a_name_is_not_deleted_that_a_server_lists_under_another_name_later(hither, tmp_path):
+    site = CachedNames({"/": None, "/d/": None}, lambda _: False)
+    source = tree(tmp_path / "source", {"a\tb": ONE, "z": TWO})
+    with serving(site, CachesNames) as server:
+        for _ in range(3):
+            # Names in the cache expire.
+            site.names = set(site.files)
+            done = hither("sync", "--delete", source, f"http://127.0.0.1:{server.port}/d/", "--no-store")
+            assert (done.code, uploaded(site)) == (0, {"a\u2409b": ONE, "z": TWO}), done
+
+
 def test_a_list_of_names_is_refused_before_anything_moves(hither, tmp_path, site):
     tree(tmp_path, {"a/Run.dat": ONE, "b/run.dat": TWO})
     with serving(site) as server:
@@ -138,4 +264,4 @@ def test_a_server_that_removes_nothing_is_asked_all_the_same(hither, tmp_path, s
     assert done.code == 0, done
     held = uploaded(site)
     assert {name: held[name] for name in files} == files
-    assert all(data == b"" for name, data in held.items() if name not in files)
+    assert all(data == b"1" for name, data in held.items() if name not in files)

@@ -8,7 +8,6 @@ use crate::copy::queue::Queue;
 use crate::copy::resources::CopyResources;
 use crate::copy::resources::results::CopyResults;
 use crate::copy::small_slot::SmallSlot;
-use crate::destination::folding::PairCheck;
 use crate::destination::{CopyPath, Target};
 use crate::file::AskingWorker;
 use crate::file::item::CopyItem;
@@ -31,8 +30,6 @@ pub(crate) struct CopyContext {
     pub(crate) concurrency: CopyConcurrency,
     /// Files that are not requested from tape yet, if they are to be staged.
     pub(crate) to_stage: Mutex<Vec<CopyItem>>,
-    /// The check of names that the destination may take for one.
-    pub(crate) pairs: PairCheck,
     /// Directories that get the permissions and times of their sources at the end.
     pub(crate) attributes: Mutex<Vec<DirectoryAttributes>>,
 }
@@ -53,7 +50,6 @@ impl CopyContext {
             resources: Arc::new(resources),
             queue,
             to_stage: Mutex::default(),
-            pairs: PairCheck::default(),
             attributes: Mutex::default(),
         })
     }

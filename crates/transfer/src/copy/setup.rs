@@ -4,7 +4,7 @@ use crate::copy::archive::LINK_AS_FILE;
 use crate::copy::context::CopyContext;
 use crate::copy::target_directory::create_directory;
 use crate::copy::walk;
-use crate::destination::folding::{DirectoryAnswers, Folding, clash};
+use crate::destination::folding::{DirectoryAnswers, clash, coarse};
 use crate::destination::{CopyPath, Destination, Target};
 use crate::file::item::CopyItem;
 use crate::file::target::partial_file;
@@ -66,14 +66,13 @@ pub(crate) async fn refuse_alike_targets(
     let names = sources.iter().filter(|source| !source.contents).filter_map(CopyPath::last_name);
     let mut met: HashMap<String, Vec<&str>> = HashMap::new();
     for name in names {
-        let alike = met.entry(Folding::ALL.fold(name)).or_default();
-        alike.push(name);
-        if let [other, .., name] = alike[..] {
-            let folding = answers.folding(name, &target).await?;
-            if folding.fold(other) == folding.fold(name) {
+        let alike = met.entry(coarse(name)).or_default();
+        for other in &*alike {
+            if answers.is_one(name, other, &target).await? {
                 return Err(clash(name, other, &target));
             }
         }
+        alike.push(name);
     }
     Ok(())
 }

@@ -2,7 +2,9 @@
 //! several files ask for their existing targets.
 
 use crate::copy::resources::results::CopyResults;
+use crate::copy::resources::unseen::UnseenName;
 use crate::destination::Target;
+use crate::destination::folding::is_plain;
 use crate::file::target::partial_file;
 use futures_util::StreamExt;
 use hither_core::storage::file_name;
@@ -51,8 +53,22 @@ impl TargetDirectory {
         let chain = std::iter::successors(Some(self), |directory| directory.parent.as_deref());
         let chain: Vec<_> = chain.take_while(|directory| !directory.made.initialized()).collect();
         for directory in chain.into_iter().rev() {
-            let make = || make_directory(results, &directory.target);
-            directory.made.get_or_try_init(make).await?;
+            directory.made.get_or_try_init(|| directory.make_this(results)).await?;
+        }
+        Ok(())
+    }
+
+    async fn make_this(&self, results: &CopyResults) -> Result<()> {
+        make_directory(results, &self.target).await?;
+        // One that was there may be listed under another name.
+        if let (Some(_), Target::Remote(storage, path)) = (&self.parent, &self.target)
+            && !is_plain(file_name(path))
+        {
+            let key = self.target.name();
+            let source = key.clone();
+            let path = path.clone();
+            let unseen = UnseenName { source, key, path, file: None, has_size: true };
+            results.note_unseen(storage, unseen);
         }
         Ok(())
     }

@@ -243,7 +243,7 @@ impl Walk<'_> {
         if met.add(last) {
             folder.directory.make(results).await?;
             let target = &folder.directory.target;
-            if let Err(error) = shared.pairs.check(&***storage, &entry.path, target, met).await {
+            if let Err(error) = met.check(&***storage, &entry.path, target).await {
                 results.failed(self.name_in(folder, &entry), error);
                 return Ok(None);
             }

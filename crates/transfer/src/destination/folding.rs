@@ -1,34 +1,29 @@
-//! Names that collide at a destination, because they differ only in case (Windows, macOS, many
-//! WebDAV servers) or in their Unicode normalization form (macOS; UAX #15).
+//! Names that collide at a destination: because they differ only in case (Windows, macOS, many
+//! WebDAV servers) or in their Unicode normalization form (macOS; UAX #15), or because the
+//! destination replaces characters or removes dots and spaces at the end.
 //!
-//! The second one of such a pair would replace the first. So where a directory has a pair, the
-//! destination is tested before the second file moves: a file is made there under one name, and its
-//! metadata are requested under the other. Each directory with a pair is tested once: another file
-//! system may be mounted below it, and some file systems have a rule for each directory (ext4,
-//! NTFS). A directory that is still to be made follows the rule of its parent.
+//! The second one of such a pair would replace the first. Pairs are found by the coarsest rule
+//! ([`coarse`]). Where a directory has a pair, the destination is tested with the characters in
+//! which the two names differ, before the second file moves: a file is made there under one name,
+//! and its metadata are requested under the other. Each directory is tested once for each
+//! difference: another file system may be mounted below it, and some file systems have a rule for
+//! each directory (ext4, NTFS). A directory that is still to be made follows the rule of its
+//! parent.
 
 use crate::destination::Target;
 use crate::file::target::partial_file;
-use hither_core::storage::{PutOptions, file_name, join, parent, unique_partial_name};
-use hither_core::{Error, ErrorKind, Result, Storage};
+use bytes::Bytes;
+use hither_checksum::{Algorithm, Hasher};
+use hither_core::storage::{PutOptions, file_name, join, parent, read_back, unique_partial_name};
+use hither_core::{Error, ErrorKind, Result, RetryPolicy, Storage};
 use icu_normalizer::ComposingNormalizerBorrowed;
-use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use tracing::warn;
 
 /// The largest number of names of a directory that are searched for pairs: at most 40 MB.
 const MAX_NAMES: usize = 1 << 21;
-/// Pairs of a job for which the source is listed again, to name the other file in the error.
-const MAX_LISTINGS: usize = 100;
-
-/// Differences between names that a destination ignores.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Folding {
-    case: bool,
-    form: bool,
-}
 
 /// The names of a directory so far, as far as they may be pairs.
 #[derive(Debug, Default)]
@@ -36,13 +31,20 @@ pub(crate) struct MetNames {
     hashes: HashSet<u64>,
     keys: RandomState,
     answers: DirectoryAnswers,
+    /// The names of the source that may collide, by their coarse forms, once they were listed.
+    alike: Option<HashMap<String, Vec<String>>>,
 }
 
-/// The differences that one directory of the destination ignores, as far as it was tested.
+/// The differences of names that one directory of the destination ignores, as far as it was tested.
 #[derive(Debug, Default)]
-pub(crate) struct DirectoryAnswers {
-    ignores_case: Option<bool>,
-    ignores_form: Option<bool>,
+pub(crate) struct DirectoryAnswers(HashMap<Difference, bool>);
+
+/// The characters in which two names differ.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Difference {
+    one: String,
+    other: String,
+    is_at_end: bool,
 }
 
 /// The names of the directories on the way to the last path of a walk. Finds names that would
@@ -50,39 +52,102 @@ pub(crate) struct DirectoryAnswers {
 #[derive(Debug, Default)]
 pub struct MetPaths(Vec<(String, MetNames)>);
 
-/// The check of the pairs of a job, which counts its listings.
-#[derive(Debug, Default)]
-pub(crate) struct PairCheck(AtomicUsize);
+/// Returns a text that is equal for all names that collide at some destination. It ignores case, by
+/// full case folding and by upper case (exFAT), compatibility forms (NFKC), the kinds of characters
+/// that destinations replace, and dots and spaces at the end.
+pub(crate) fn coarse(name: &str) -> String {
+    let kept = name.trim_end_matches(['.', ' ']);
+    let kept = if kept.is_empty() { name } else { kept };
+    let replaced = |c: char| if c.is_alphanumeric() || is_plain_mark(c) { c } else { '_' };
+    if kept.is_ascii() {
+        return kept.chars().map(|c| replaced(c).to_ascii_uppercase()).collect();
+    }
+    let compatible = ComposingNormalizerBorrowed::new_nfkc();
+    let cased = compatible.normalize(kept).to_lowercase().to_uppercase();
+    compatible.normalize(&cased).chars().map(replaced).collect()
+}
 
-impl Folding {
-    /// All differences that some destination ignores.
-    pub(crate) const ALL: Self = Self { case: true, form: true };
+/// Returns true for a name that every destination lists as it was written, but for its case.
+pub(crate) fn is_plain(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || is_plain_mark(c);
+    !name.ends_with('.') && name.chars().all(is_plain)
+}
 
-    /// The normalized text of a name: equal for all names that collide at such a destination.
-    pub(crate) fn fold(self, name: &str) -> String {
-        let cased = if self.case && !name.is_ascii() {
-            name.to_lowercase()
-        } else if self.case {
-            name.to_ascii_lowercase()
-        } else {
-            name.to_owned()
-        };
-        if self.form && !cased.is_ascii() {
-            return ComposingNormalizerBorrowed::new_nfc().normalize(&cased).into_owned();
+fn is_plain_mark(c: char) -> bool {
+    matches!(c, '.' | '-' | '_')
+}
+
+impl Difference {
+    fn of(one: &str, other: &str) -> Self {
+        let a: Vec<char> = one.chars().collect();
+        let b: Vec<char> = other.chars().collect();
+        let is_at_end = a.last() != b.last();
+        if a.len() == b.len() {
+            // Each difference once. All letters of ASCII stand for each other.
+            let differing = a.into_iter().zip(b).filter(|(a, b)| a != b);
+            let is_ascii_case = |a: char, b: char| a.eq_ignore_ascii_case(&b);
+            let differing =
+                differing.map(|(a, b)| if is_ascii_case(a, b) { ('a', 'A') } else { (a, b) });
+            let (one, other) = differing.collect::<BTreeSet<_>>().into_iter().unzip();
+            return Self { one, other, is_at_end };
         }
-        cased
+        let first = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
+        let a = a.get(first..).unwrap_or_default();
+        let b = b.get(first..).unwrap_or_default();
+        let last = a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count();
+        let inner = |chars: &[char]| chars.iter().take(chars.len() - last).collect();
+        Self { one: inner(a), other: inner(b), is_at_end }
+    }
+
+    /// Returns true if only case or Unicode form differ.
+    fn is_of_letters(&self) -> bool {
+        let form = ComposingNormalizerBorrowed::new_nfc();
+        let [one, other] = [&self.one, &self.other].map(|it| it.to_lowercase());
+        form.normalize(&one) == form.normalize(&other)
     }
 }
 
 impl MetNames {
     /// Adds a name, and returns true if it may collide with an earlier one at a destination.
     pub(crate) fn add(&mut self, name: &str) -> bool {
-        let hash = self.keys.hash_one(Folding::ALL.fold(name));
+        let hash = self.keys.hash_one(coarse(name));
         if self.hashes.len() >= MAX_NAMES {
             return self.hashes.contains(&hash);
         }
         !self.hashes.insert(hash)
     }
+
+    /// Fails if `path` would replace another name of its source directory in the existing directory
+    /// `target`. These are the names of that source directory so far.
+    pub(crate) async fn check(
+        &mut self,
+        source: &dyn Storage,
+        path: &str,
+        target: &Target,
+    ) -> Result<()> {
+        let name = file_name(path);
+        let alike = match &mut self.alike {
+            Some(alike) => alike,
+            None => self.alike.insert(alike_names(source, parent(path)).await?),
+        };
+        for other in alike.get(&coarse(name)).into_iter().flatten() {
+            if other != name && self.answers.is_one(name, other, target).await? {
+                return Err(clash(name, other, target));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The names of a directory that may collide at a destination, by their coarse forms.
+async fn alike_names(source: &dyn Storage, path: &str) -> Result<HashMap<String, Vec<String>>> {
+    let mut alike: HashMap<String, Vec<String>> = HashMap::new();
+    for entry in source.list(path).await?.entries {
+        let name = file_name(&entry.path);
+        alike.entry(coarse(name)).or_default().push(name.to_owned());
+    }
+    alike.retain(|_, names| names.len() > 1);
+    Ok(alike)
 }
 
 impl MetPaths {
@@ -110,54 +175,22 @@ impl MetPaths {
 }
 
 impl DirectoryAnswers {
-    /// The differences in `name` that the existing directory `target` ignores.
-    pub(crate) async fn folding(&mut self, name: &str, target: &Target) -> Result<Folding> {
-        let base = unique_partial_name(name);
-        let case = match self.ignores_case {
-            Some(case) => case,
-            None => is_one(target, &base, &base.to_ascii_uppercase()).await?,
-        };
-        self.ignores_case = Some(case);
-        if name.is_ascii() {
-            return Ok(Folding { case, form: false });
-        }
-        let form = match self.ignores_form {
-            Some(form) => form,
-            None => is_one(target, &format!("{base}\u{e9}"), &format!("{base}e\u{301}")).await?,
-        };
-        self.ignores_form = Some(form);
-        Ok(Folding { case, form })
-    }
-}
-
-impl PairCheck {
-    /// Fails if `path` would replace another name of its source directory in the existing directory
-    /// `target`. `met` has the names of that source directory so far.
-    pub(crate) async fn check(
-        &self,
-        source: &dyn Storage,
-        path: &str,
+    /// Returns true if the existing directory `target` would take two names for one.
+    pub(crate) async fn is_one(
+        &mut self,
+        name: &str,
+        other: &str,
         target: &Target,
-        met: &mut MetNames,
-    ) -> Result<()> {
-        let name = file_name(path);
-        let folding = met.answers.folding(name, target).await.map_err(|error| {
-            let what = "another name differs only in case or form, which may be one for the server";
-            error.context(format!("{name}: {what}"))
+    ) -> Result<bool> {
+        let difference = Difference::of(name, other);
+        if let Some(known) = self.0.get(&difference) {
+            return Ok(*known);
+        }
+        let is_one = is_one(target, &difference).await.map_err(|error| {
+            error.context(format!("{name}: the destination may take it for {other}"))
         })?;
-        if folding == Folding::default() {
-            return Ok(());
-        }
-        if self.0.fetch_add(1, Ordering::Relaxed) >= MAX_LISTINGS {
-            return Err(clash(name, "another name", target));
-        }
-        let folded = folding.fold(name);
-        let listing = source.list(parent(path)).await?;
-        let other = listing.entries.iter().map(|entry| file_name(&entry.path));
-        match other.filter(|other| *other != name).find(|other| folding.fold(other) == folded) {
-            Some(other) => Err(clash(name, other, target)),
-            None => Ok(()),
-        }
+        self.0.insert(difference, is_one);
+        Ok(is_one)
     }
 }
 
@@ -170,12 +203,16 @@ pub(crate) fn clash(name: &str, other: &str, target: &Target) -> Error {
     Error::new(ErrorKind::Invalid, what)
 }
 
-/// Returns true if a file that is made in a directory under one name also exists under another.
-async fn is_one(directory: &Target, name: &str, other: &str) -> Result<bool> {
+/// Returns true if a file that is made in a directory under one name also exists under another one.
+async fn is_one(directory: &Target, difference: &Difference) -> Result<bool> {
+    let Difference { one, other, is_at_end } = difference;
+    let base = unique_partial_name(one);
+    let rest = if *is_at_end { "" } else { "x" };
+    let [one, other] = [one, other].map(|differing| format!("{base}{differing}{rest}"));
     match directory {
         Target::Output | Target::Discard => Ok(false),
         Target::Local(directory) => {
-            let path = directory.join(name);
+            let path = directory.join(one);
             std::fs::File::create_new(&path)
                 .map_err(|error| partial_file::failed("cannot make", &path, error))?;
             let is_one = std::fs::symlink_metadata(directory.join(other)).is_ok();
@@ -184,19 +221,51 @@ async fn is_one(directory: &Target, name: &str, other: &str) -> Result<bool> {
             Ok(is_one)
         }
         Target::Remote(storage, directory) => {
-            let path = join(directory, name);
-            storage.put(&path, PutOptions::default()).await?.commit(None).await?;
-            let seen = storage.stat(&join(directory, other)).await;
-            if let Err(error) = storage.remove(&path).await {
-                // The result is known: servers that accept files need not allow their removal.
-                warn!(path, %error, "an empty partial file is left");
-            }
-            match seen {
+            let [one, other] = [one, other].map(|name| join(directory, &name));
+            put(&**storage, &one, "1").await?;
+            let is_one = match storage.stat(&other).await {
                 Ok(_) => Ok(true),
+                // A server may refuse other characters.
+                Err(_) if !difference.is_of_letters() => {
+                    is_replaced(&**storage, &one, &other).await
+                }
                 Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
                 Err(error) => Err(error),
-            }
+            };
+            remove(&**storage, &one).await;
+            is_one
         }
+    }
+}
+
+/// Returns true if a file at `other` replaces the one at `path`: a server that caches names, as
+/// rclone does, describes a file only under the name with which it was written.
+async fn is_replaced(storage: &dyn Storage, path: &str, other: &str) -> Result<bool> {
+    // A name that the server refuses is no other file's name.
+    if put(storage, other, "2").await.is_err() {
+        return Ok(false);
+    }
+    let policy = RetryPolicy::default();
+    let source = storage.source(path)?;
+    let seen = read_back(&*source, 0..1, Algorithm::Crc32c, &policy).await;
+    remove(storage, other).await;
+    Ok(seen? == Hasher::of(Algorithm::Crc32c, b"2"))
+}
+
+async fn put(storage: &dyn Storage, path: &str, text: &'static str) -> Result<()> {
+    // The name is random: only the test itself can have a file of it.
+    let size = text.len() as u64;
+    let options = PutOptions { size, overwrite: true, ..PutOptions::default() };
+    let upload = storage.put(path, options).await?;
+    upload.write(0, Bytes::from_static(text.as_bytes())).await?;
+    upload.commit(None).await?;
+    Ok(())
+}
+
+async fn remove(storage: &dyn Storage, path: &str) {
+    if let Err(error) = storage.remove(path).await {
+        // The result is known: servers that accept files need not allow their removal.
+        warn!(path, %error, "a partial file of a test is left");
     }
 }
 
@@ -205,20 +274,55 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_one_as_far_as_a_destination_ignores_their_differences() {
-        let [case, form] =
-            [Folding { case: true, form: false }, Folding { case: false, form: true }];
-        for (a, b, by_case, by_form) in [
-            ("A.root", "a.ROOT", true, false),
-            ("\u{c9}", "\u{e9}", true, false),
-            ("\u{e9}", "e\u{301}", false, true),
-            ("\u{c9}", "e\u{301}", false, false),
-            ("a", "b", false, false),
+    fn names_that_some_destination_takes_for_one_are_alike() {
+        for (a, b, is_alike) in [
+            ("A.root", "a.ROOT", true),
+            ("\u{c9}", "\u{e9}", true),
+            ("\u{e9}", "e\u{301}", true),
+            ("\u{c9}", "e\u{301}", true),
+            ("\u{3bb}\u{3bf}\u{3c2}.dat", "\u{3bb}\u{3bf}\u{3c3}.dat", true),
+            ("strasse", "stra\u{df}e", true),
+            ("10\u{b5}m", "10\u{3bc}m", true),
+            ("run7.", "run7", true),
+            ("run7. .", "RUN7", true),
+            ("a\tb", "a\u{2409}b", true),
+            ("12:00", "12_00", true),
+            ("a+b", "a b", true),
+            ("a_b", "a-b", false),
+            ("a.b", "ab", false),
+            ("...", "..", false),
+            ("a", "b", false),
         ] {
-            let is_one = |folding: Folding| folding.fold(a) == folding.fold(b);
-            assert_eq!((is_one(case), is_one(form)), (by_case, by_form), "{a} {b}");
-            assert_eq!(is_one(Folding::ALL), a != "a", "{a} {b}");
-            assert!(!is_one(Folding::default()));
+            assert_eq!(coarse(a) == coarse(b), is_alike, "{a:?} {b:?}");
+        }
+    }
+
+    #[test]
+    fn a_destination_is_tested_with_the_characters_that_differ() {
+        for (one, other, expected) in [
+            ("Run1.Dat", "run1.dat", ("a", "A", false)),
+            ("run", "ruN", ("a", "A", true)),
+            ("a b c", "a_b_c", (" ", "_", false)),
+            ("run7", "run7.", ("", ".", true)),
+            ("stra\u{df}e", "strasse", ("\u{df}", "ss", false)),
+            ("caf\u{e9}", "cafe\u{301}", ("\u{e9}", "e\u{301}", true)),
+        ] {
+            let Difference { one, other, is_at_end } = Difference::of(one, other);
+            assert_eq!((&*one, &*other, is_at_end), expected);
+        }
+    }
+
+    #[test]
+    fn names_of_letters_digits_and_three_marks_are_listed_as_they_are_written() {
+        for (name, expected) in [
+            ("Run-1_a.root", true),
+            (".hidden", true),
+            ("run7.", false),
+            ("a b", false),
+            ("12:00", false),
+            ("\u{e9}", false),
+        ] {
+            assert_eq!(is_plain(name), expected, "{name:?}");
         }
     }
 

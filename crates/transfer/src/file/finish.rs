@@ -5,8 +5,9 @@
 //! second time were damaged in transit. If the checksum is still wrong, the source is damaged, or
 //! the checksum that it was compared with is wrong; then no file gets the final name.
 
-use crate::copy::resources::unseen::UnseenFile;
+use crate::copy::resources::unseen::UnseenName;
 use crate::destination::Target;
+use crate::destination::folding::is_plain;
 use crate::file::FileCopy;
 use crate::file::blocks::block_map::BlockChecksums;
 use crate::file::target::Sink;
@@ -17,6 +18,7 @@ use crate::file::write::over;
 use crate::options::Verify;
 use crate::summary::FileChecksum;
 use hither_checksum::{Algorithm, Checksum};
+use hither_core::storage::file_name;
 use hither_core::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::time::Duration;
@@ -238,9 +240,7 @@ async fn give_name(file: &Arc<FileCopy>, checksum: Option<&Checksum>) -> Result<
             }
             let version = FileVersion::of(&done.entry);
             file.resources.results.note_uploaded(done.entry);
-            if !done.is_seen {
-                note_unseen(file);
-            }
+            note_unseen(file, done.is_seen);
             done.is_seen.then_some(version)
         }
     };
@@ -250,15 +250,18 @@ async fn give_name(file: &Arc<FileCopy>, checksum: Option<&Checksum>) -> Result<
     Ok(is_compared)
 }
 
-/// Records an upload that has its name, and whose size is not confirmed yet.
-fn note_unseen(file: &FileCopy) {
+/// Records an upload that has its name, and whose size, or an unusual name, is not confirmed yet.
+fn note_unseen(file: &FileCopy, has_size: bool) {
     let Target::Remote(storage, path) = &file.item.target else { return };
-    let unseen = UnseenFile {
+    if has_size && (file.item.directory.is_none() || is_plain(file_name(path))) {
+        return;
+    }
+    let unseen = UnseenName {
         source: file.item.name.clone(),
         key: file.key.clone(),
         path: path.clone(),
-        version: file.version_now(),
-        size: file.source.size(),
+        file: Some((file.version_now(), file.source.size())),
+        has_size,
     };
     file.resources.results.note_unseen(storage, unseen);
 }

@@ -1,11 +1,12 @@
 //! The results of a copy, as its files and directories record them.
 
-use crate::copy::resources::unseen::{UnseenFile, UnseenUploads};
+use crate::copy::resources::unseen::{UnseenName, UnseenUploads};
 use crate::destination::Target;
 use crate::file::version::FileVersion;
 use crate::journal::Journal;
 use crate::progress::CopyProgress;
 use crate::summary::{CopyFailure, CopySummary, FileChecksum};
+use hither_core::storage::parent;
 use hither_core::sync::lock;
 use hither_core::{DirEntry, Error, SourceReport, Storage};
 use std::collections::BTreeSet;
@@ -136,29 +137,36 @@ impl CopyResults {
         self.progress.arrived(bytes, bytes.saturating_sub(taken));
     }
 
-    /// Adds an upload that has its name and is not confirmed by a listing yet.
-    pub(crate) fn note_unseen(&self, storage: &Arc<dyn Storage>, file: UnseenFile) {
+    /// Adds an upload that has its name, or a directory, that is not confirmed by a listing yet.
+    pub(crate) fn note_unseen(&self, storage: &Arc<dyn Storage>, file: UnseenName) {
         self.unseen.add(storage, file);
     }
 
     /// Checks the uploads that are not confirmed yet: at the `end` of the job, or when there are
-    /// many of them. Those that are missing or have a wrong size fail; the others are recorded in
-    /// the `journal`.
+    /// many of them. Those that are missing, have a wrong size or are stored under another name
+    /// fail; the others are recorded in the `journal`.
     pub(crate) async fn look_at_unseen(&self, end: bool, journal: Option<&Journal>) {
-        for (file, seen) in self.unseen.look(end).await {
+        let mut doubtful = BTreeSet::new();
+        for (name, seen) in self.unseen.look(end).await {
             let done = seen.and_then(|seen| {
-                file.check(&seen)?;
-                let seen = FileVersion::of(&seen);
-                journal.iter().for_each(|it| it.done(&file.key, &file.version, &seen));
+                name.check(&seen)?;
+                if let (Some((version, _)), false) = (&name.file, name.has_size) {
+                    let seen = FileVersion::of(&seen);
+                    journal.iter().for_each(|it| it.done(&name.key, version, &seen));
+                }
                 Ok(())
             });
             if let Err(error) = done {
-                let mut summary = self.summary();
-                summary.files = summary.files.saturating_sub(1);
-                summary.bytes = summary.bytes.saturating_sub(file.size);
-                drop(summary);
-                self.failed(file.source, error);
+                if let Some((_, size)) = name.file {
+                    let mut summary = self.summary();
+                    summary.files = summary.files.saturating_sub(1);
+                    summary.bytes = summary.bytes.saturating_sub(size);
+                }
+                doubtful.insert(parent(&name.key).to_owned());
+                self.failed(name.source, error);
             }
         }
+        // One of the names may have replaced the file of another one.
+        doubtful.iter().for_each(|it| journal.iter().for_each(|journal| journal.forget(it)));
     }
 }

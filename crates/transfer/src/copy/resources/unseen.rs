@@ -1,21 +1,27 @@
-//! Small uploads that are not confirmed yet: their servers reported success, but no listing or
-//! other metadata has shown the files.
+//! Uploads that are not confirmed yet: their servers reported success, but no listing or other
+//! metadata has shown the files; or their names are of a kind that some servers store as other
+//! names, without `:` or without a dot at the end.
 //!
 //! Requesting the size of each file would cost one request per file. So files are collected by
 //! directory, and one listing confirms all of a directory. A directory with few of them is not
 //! listed. Files that a listing does not show with their sizes are requested one by one: servers
 //! hide some files, and do not state all sizes.
+//!
+//! A directory with unusual names ([`is_plain`]) is listed to its end. Where a complete listing
+//! lacks such a name in any spelling, and the server has the file nevertheless, the file is stored
+//! under another name: it may have replaced that of another source, and a sync would delete it.
 
+use crate::destination::folding::{coarse, is_plain};
 use crate::file::version::FileVersion;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use hither_core::storage::{FileKind, file_name, parent};
 use hither_core::sync::lock;
 use hither_core::{DirEntry, Error, ErrorKind, Result, Storage};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
-/// The largest number of files that wait to be confirmed, some 300 bytes each.
+/// The largest number of names that wait to be confirmed, some 300 bytes each.
 const MAX_UNSEEN: usize = 16_384;
 /// Files of a directory that are requested one by one: a listing costs more than a few requests.
 const MAX_QUESTIONS: usize = 2;
@@ -42,26 +48,27 @@ struct UnseenState {
 struct UnseenDirectory {
     storage: Arc<dyn Storage>,
     path: String,
-    files: Vec<UnseenFile>,
+    files: Vec<UnseenName>,
 }
 
-/// The expected state of an upload.
+/// The expected state of an upload, or of a directory that was made.
 #[derive(Debug)]
-pub(crate) struct UnseenFile {
+pub(crate) struct UnseenName {
     /// The name of the source, for messages.
     pub(crate) source: String,
     /// The name of the target: the key of the journal.
     pub(crate) key: String,
     /// The path of the target.
     pub(crate) path: String,
-    pub(crate) version: FileVersion,
-    /// Its size in bytes.
-    pub(crate) size: u64,
+    /// The version and the size in bytes of a file; none of a directory.
+    pub(crate) file: Option<(FileVersion, u64)>,
+    /// Only its name is not confirmed: its size is, or it is a directory.
+    pub(crate) has_size: bool,
 }
 
 impl UnseenUploads {
-    /// Adds a file that has its name.
-    pub(crate) fn add(&self, storage: &Arc<dyn Storage>, file: UnseenFile) {
+    /// Adds a file that has its name, or a directory.
+    pub(crate) fn add(&self, storage: &Arc<dyn Storage>, file: UnseenName) {
         let mut state = lock(&self.0);
         state.count += 1;
         let path = parent(&file.path).to_owned();
@@ -73,7 +80,7 @@ impl UnseenUploads {
 
     /// Requests the entries of all of them, if the limit is reached or at the `end` of the job, and
     /// returns them.
-    pub(crate) async fn look(&self, end: bool) -> Vec<(UnseenFile, Result<DirEntry>)> {
+    pub(crate) async fn look(&self, end: bool) -> Vec<(UnseenName, Result<DirEntry>)> {
         let directories = {
             let mut state = lock(&self.0);
             if !end && state.count < MAX_UNSEEN {
@@ -87,10 +94,11 @@ impl UnseenUploads {
     }
 }
 
-impl UnseenFile {
-    /// Returns true if `seen` is a file of its size.
+impl UnseenName {
+    /// Returns true if `seen` is a file of its size, or if its size does not have to be seen.
     fn is(&self, seen: &DirEntry) -> bool {
-        seen.kind == FileKind::File && seen.size == Some(self.size)
+        let is_of = |size| seen.kind == FileKind::File && seen.size == Some(size);
+        self.has_size || self.file.as_ref().is_none_or(|(_, size)| is_of(*size))
     }
 
     /// Fails unless `seen` is a file of its size.
@@ -99,20 +107,37 @@ impl UnseenFile {
             return Ok(());
         }
         let seen = seen.shown_size();
-        let what = format!("{} has {seen} on the server, expected {}", self.key, self.size);
+        let size = self.file.as_ref().map_or(0, |(_, size)| *size);
+        let what = format!("{} has {seen} on the server, expected {size}", self.key);
         Err(Error::new(ErrorKind::Corrupt, what))
+    }
+
+    /// Fails because a complete listing lacks this name, which the server has.
+    fn is_stored_otherwise(&self) -> Error {
+        let what = format!(
+            "{} is there, and the listing of its directory lacks it: the server stores it under \
+             another name, which may be that of another file: rename it",
+            self.key
+        );
+        Error::new(ErrorKind::Invalid, what)
     }
 }
 
 impl UnseenDirectory {
-    async fn look(self) -> Vec<(UnseenFile, Result<DirEntry>)> {
+    async fn look(self) -> Vec<(UnseenName, Result<DirEntry>)> {
         let mut listed = self.list().await;
         let mut seen = Vec::with_capacity(self.files.len());
         let mut rest = Vec::new();
         for file in self.files {
-            match listed.remove(file_name(&file.path)) {
+            let name = file_name(&file.path);
+            match listed.entries.remove(name) {
                 Some(entry) if file.is(&entry) => seen.push((file, Ok(entry))),
-                _ => rest.push(file),
+                entry => {
+                    let is_lacking = entry.is_none() && !is_plain(name) && listed.lacks(name);
+                    if is_lacking || !file.has_size {
+                        rest.push((file, is_lacking));
+                    }
+                }
             }
         }
         let storage = &*self.storage;
@@ -121,8 +146,11 @@ impl UnseenDirectory {
             let looks: FuturesUnordered<_> = rest
                 .by_ref()
                 .take(AT_ONCE)
-                .map(|file| async move {
-                    let entry = storage.stat(&file.path).await;
+                .map(|(file, is_lacking)| async move {
+                    let entry = match storage.stat(&file.path).await {
+                        Ok(_) if is_lacking => Err(file.is_stored_otherwise()),
+                        entry => entry,
+                    };
                     (file, entry)
                 })
                 .collect();
@@ -133,21 +161,53 @@ impl UnseenDirectory {
         }
     }
 
-    /// The files of the directory by their names, if its listing shows them.
-    async fn list(&self) -> HashMap<String, DirEntry> {
-        let mut listed = HashMap::new();
-        let most = MIN_LISTED.max(MAX_LISTED * self.files.len());
-        if self.files.len() <= MAX_QUESTIONS {
+    /// The listing of the directory, as far as it is of use.
+    async fn list(&self) -> ListedNames {
+        let mut listed = ListedNames::default();
+        let names: HashSet<_> = self.files.iter().map(|file| file_name(&file.path)).collect();
+        let has_unusual = !names.iter().all(|name| is_plain(name));
+        if self.files.len() <= MAX_QUESTIONS && !has_unusual {
             return listed;
         }
+        let most = if has_unusual { usize::MAX } else { MIN_LISTED.max(MAX_LISTED * names.len()) };
+        let alike: HashSet<_> = names.iter().map(|name| coarse(name)).collect();
+        let mut count = 0;
+        let mut is_complete = true;
         let mut batches = self.storage.list_batches(&self.path);
-        while let Some(Ok(listing)) = batches.next().await {
-            let entries = listing.entries.into_iter();
-            listed.extend(entries.map(|it| (file_name(&it.path).to_owned(), it)));
-            if listed.len() > most {
-                break;
+        while let Some(listing) = batches.next().await {
+            let Ok(listing) = listing else { return listed };
+            is_complete &= listing.is_complete();
+            count += listing.entries.len();
+            for entry in listing.entries {
+                let name = file_name(&entry.path);
+                listed.alike.extend(alike.get(&coarse(name)).cloned());
+                if names.contains(name) {
+                    listed.entries.insert(name.to_owned(), entry);
+                }
+            }
+            if count > most {
+                return listed;
             }
         }
+        listed.is_complete = is_complete;
         listed
+    }
+}
+
+/// The names of files that wait, as their directory lists them.
+#[derive(Default)]
+struct ListedNames {
+    entries: HashMap<String, DirEntry>,
+    /// The [coarse] forms of the listed names.
+    alike: HashSet<String>,
+    /// All names were listed.
+    is_complete: bool,
+}
+
+impl ListedNames {
+    /// Returns true if the directory lists this name under no spelling. Names that differ in their
+    /// spelling only are tested before they are written.
+    fn lacks(&self, name: &str) -> bool {
+        self.is_complete && !self.alike.contains(&coarse(name))
     }
 }
