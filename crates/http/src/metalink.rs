@@ -82,7 +82,7 @@ pub struct MetalinkFile {
     pub size: Option<u64>,
     /// Checksums of the whole file, each algorithm once; unknown algorithms are skipped.
     pub digests: Vec<Checksum>,
-    /// There is a checksum of an unknown algorithm.
+    /// There is a checksum of an unknown algorithm, of the file or of its pieces.
     pub has_unknown_digest: bool,
     /// Checksums of its pieces, if the document states them.
     pub pieces: Option<MetalinkPieces>,
@@ -123,7 +123,8 @@ pub enum MetalinkError {
         /// The outermost element, shortened and escaped.
         seen: String,
     },
-    /// A checksum of a file is invalid for its algorithm, or contradicts an earlier one.
+    /// A checksum of a file or of its pieces is invalid for its algorithm, the length of the pieces
+    /// is, or a checksum contradicts an earlier one.
     #[error("the document states no valid {algorithm} of {file:?}, or two different ones")]
     BadDigest {
         /// The algorithm.
@@ -143,7 +144,7 @@ impl Metalink {
     /// Parses a document of version 3 or 4.
     ///
     /// # Errors
-    /// See [`MetalinkError`]. Invalid sizes, checksums of pieces, and URLs are skipped.
+    /// See [`MetalinkError`]. Invalid sizes and URLs are skipped.
     pub fn parse(document: &[u8], bounds: &MetalinkLimits) -> Result<Self, MetalinkError> {
         parser::parse(document, bounds)
     }

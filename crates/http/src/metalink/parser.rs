@@ -69,8 +69,7 @@ impl<'a> Reader<'a> {
             if is(&element, "verification") || is(&element, "resources") {
                 self.file(file)?;
             } else if is(&element, "pieces") {
-                let pieces = self.pieces(&element)?;
-                file.pieces = file.pieces.take().or(pieces);
+                self.pieces(&element, file)?;
             } else if is(&element, "size") {
                 file.size = self.value()?.parse().ok().or(file.size);
             } else if is(&element, "hash") {
@@ -94,27 +93,27 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// A list of checksums; none if one of them is invalid, because the positions of the others
-    /// would be wrong. Their number is bounded by the size of the document.
-    fn pieces(&mut self, list: &Element<'_>) -> Result<Option<MetalinkPieces>, MetalinkError> {
+    /// A list of checksums of pieces. Their number is bounded by the size of the document.
+    fn pieces(&mut self, list: &Element<'_>, file: &mut MetalinkFile) -> Result<(), MetalinkError> {
         let length = list.attribute("length").and_then(|text| text.trim().parse().ok());
         let algorithm = list.attribute("type");
-        let algorithm = algorithm.as_deref().and_then(digest::algorithm);
-        let mut digests = Some(Vec::new());
+        let Some(algorithm) = algorithm.as_deref().and_then(digest::algorithm) else {
+            file.has_unknown_digest = true;
+            return Ok(self.tokens.skip_element()?);
+        };
+        let wrong = || wrong_digest(file, algorithm);
+        let length = length.filter(|length| *length > 0).ok_or_else(wrong)?;
+        let mut digests = Vec::new();
         while let Some(element) = self.tokens.child()? {
             if !is(&element, "hash") {
                 self.tokens.skip_element()?;
                 continue;
             }
             let text = self.value()?;
-            let digest = algorithm.and_then(|it| digest::from_text(it, &text));
-            digests = digests.zip(digest).map(|(mut all, digest)| {
-                all.push(digest);
-                all
-            });
+            digests.push(digest::from_text(algorithm, &text).ok_or_else(wrong)?);
         }
-        let length = length.filter(|length| *length > 0);
-        Ok(digests.zip(length).map(|(digests, length)| MetalinkPieces { length, digests }))
+        file.pieces.get_or_insert(MetalinkPieces { length, digests });
+        Ok(())
     }
 
     fn value(&mut self) -> Result<String, MetalinkError> {
@@ -129,17 +128,20 @@ fn add_digest(
     algorithm: Algorithm,
     text: &str,
 ) -> Result<(), MetalinkError> {
-    let name = excerpt(file.name.as_bytes());
-    let wrong = || MetalinkError::BadDigest { algorithm: old_name(algorithm), file: name.clone() };
-    let digest = digest::from_text(algorithm, text).ok_or_else(wrong)?;
+    let digest = digest::from_text(algorithm, text).ok_or_else(|| wrong_digest(file, algorithm))?;
     match file.digests.iter().find(|known| known.algorithm() == algorithm) {
-        Some(known) if *known != digest => Err(wrong()),
+        Some(known) if *known != digest => Err(wrong_digest(file, algorithm)),
         Some(_) => Ok(()),
         None => {
             file.digests.push(digest);
             Ok(())
         }
     }
+}
+
+fn wrong_digest(file: &MetalinkFile, algorithm: Algorithm) -> MetalinkError {
+    let name = excerpt(file.name.as_bytes());
+    MetalinkError::BadDigest { algorithm: old_name(algorithm), file: name }
 }
 
 /// The priority of a URL; a preference of version 3 is inverted.

@@ -99,6 +99,10 @@ fn a_checksum_that_is_none_or_contradicts_another_is_refused() {
             false,
         ),
         ("<hash type=\"whirlpool\">nonsense</hash>".to_owned(), false),
+        ("<pieces length=\"1\" type=\"md5\"><hash>nonsense</hash></pieces>".to_owned(), true),
+        ("<pieces length=\"0\" type=\"md5\"></pieces>".to_owned(), true),
+        ("<pieces type=\"sha-256\"></pieces>".to_owned(), true),
+        ("<pieces length=\"1\" type=\"whirlpool\"><hash>00</hash></pieces>".to_owned(), false),
     ] {
         let document = VERSION_4.replace("<hash type=\"whirlpool\">00</hash>", "");
         let start = document.find("<hash type=\"sha-256\"").unwrap();

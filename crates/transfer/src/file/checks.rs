@@ -2,7 +2,8 @@
 //! a catalogue state, and the damaged blocks.
 //!
 //! Where a catalogue states checksums of pieces, each block is compared as soon as it is whole
-//! ([`FileChecks::compare_block`]). The pieces that differ are fetched again.
+//! ([`FileChecks::compare_block`]). The pieces that differ are fetched again. Pieces that fit no
+//! blocks are compared when the file is complete ([`FileChecks::compare_late`]).
 
 pub(crate) mod prefix_sum;
 
@@ -39,6 +40,8 @@ pub(crate) struct FileChecks {
     prefix: Option<PrefixSum>,
     /// Checksums of pieces, by which blocks are compared.
     pieces: Option<Arc<PieceChecksums>>,
+    /// Checksums of pieces that fit no blocks.
+    late: Option<Arc<PieceChecksums>>,
     /// An earlier attempt has left bytes, which are not compared again.
     is_resumed: bool,
     /// The number of times that blocks arrived damaged, by their starts.
@@ -84,7 +87,7 @@ pub(crate) fn block_bytes(bytes: u64, pieces: Option<&PieceChecksums>) -> u64 {
 }
 
 impl FileChecks {
-    /// The checksums of a file of these `blocks`. `pieces` that do not fit them are not compared.
+    /// The checksums of a file of these `blocks`.
     pub(crate) fn new(
         algorithm: Option<Algorithm>,
         order: ByteOrder,
@@ -93,14 +96,16 @@ impl FileChecks {
     ) -> Self {
         let chained = algorithm.filter(|algorithm| !algorithm.is_combinable());
         let is_in_order = order == ByteOrder::InOrder;
-        let fits = |pieces: &Arc<PieceChecksums>| {
-            pieces.covers(blocks.size()) && blocks.block_bytes().is_multiple_of(pieces.piece_bytes)
-        };
+        let fits =
+            |pieces: &Arc<PieceChecksums>| blocks.block_bytes().is_multiple_of(pieces.piece_bytes);
+        let (pieces, late) =
+            if pieces.as_ref().is_none_or(fits) { (pieces, None) } else { (None, pieces) };
         Self {
             algorithm,
             chain: chained.filter(|_| is_in_order).map(|it| Mutex::new(Hasher::new(it))),
             prefix: chained.filter(|_| !is_in_order).map(PrefixSum::new),
-            pieces: pieces.filter(fits),
+            pieces,
+            late,
             is_resumed: blocks.written_bytes() > 0,
             rejections: Mutex::default(),
             rejected_bytes: AtomicU64::new(0),
@@ -193,6 +198,24 @@ impl FileChecks {
             Ok((range, checksums))
         });
         Ok(Some(WrongBlock { right: right.collect::<Result<_>>()?, wrong: all_wrong }))
+    }
+
+    /// The checksums of pieces that fit no blocks.
+    pub(crate) fn late(&self) -> Option<&PieceChecksums> {
+        self.late.as_deref()
+    }
+
+    /// Compares the pieces that fit no blocks of a file of `size` bytes that is complete. Returns
+    /// the first that is wrong. Blocks the thread.
+    pub(crate) fn compare_late(&self, part: &PartialFile, size: u64) -> Result<Option<WrongPiece>> {
+        for (range, expected) in self.late().iter().flat_map(|pieces| pieces.within(0..size)) {
+            let seen = part.sum(range.clone(), expected.algorithm())?;
+            let wrong = wrong(range, seen, expected);
+            if wrong.is_some() {
+                return Ok(wrong);
+            }
+        }
+        Ok(None)
     }
 
     /// Counts a damaged block. Returns false if that has happened too often.
@@ -299,12 +322,20 @@ mod tests {
     }
 
     #[test]
-    fn pieces_that_fit_no_blocks_are_not_compared() {
+    fn pieces_that_fit_no_blocks_are_compared_when_the_file_is_complete() {
         let unfit = checks(None, ByteOrder::InOrder, 3);
         assert_eq!(unfit.compare_batch(&batch(0, &[b"xxxxxxxx"])), None);
-        let of_another_size =
-            FileChecks::new(None, ByteOrder::InOrder, pieces(), &BlockMap::new(10, 4));
-        assert_eq!(of_another_size.compare_batch(&batch(0, &[b"xxxx"])), None);
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("data");
+        let (part, _) = PartialFile::open(&target, ".part", 8, None, None, &[]).unwrap();
+        let write = |bytes: &'static [u8]| {
+            part.write(0, &[Bytes::from_static(bytes)], &GroupSync::default()).unwrap();
+            unfit.compare_late(&part, 8).unwrap()
+        };
+        assert_eq!(write(b"abcdefgh"), None);
+        let wrong = WrongPiece { range: 4..6, seen: sum(b"eF"), expected: sum(b"ef") };
+        assert_eq!(write(b"abcdeFgh"), Some(wrong));
+        assert!(checks(None, ByteOrder::InOrder, 4).late().is_none());
         assert_eq!(block_bytes(5, pieces().as_deref()), 4);
         assert_eq!(block_bytes(1, pieces().as_deref()), 2);
         assert_eq!(block_bytes(5, None), 5);

@@ -10,6 +10,7 @@ use crate::destination::Target;
 use crate::destination::folding::is_plain;
 use crate::file::FileCopy;
 use crate::file::blocks::block_map::BlockChecksums;
+use crate::file::checks::WrongPiece;
 use crate::file::target::Sink;
 use crate::file::target::partial_file::PartialFile;
 use crate::file::upload_sink;
@@ -58,22 +59,15 @@ pub(crate) async fn finish(file: &Arc<FileCopy>) -> Result<Finished> {
     let verify = &file.resources.progress.verify;
     verify.busy(computed_at.saturating_sub(began));
     verify.blocked(file.source.now().saturating_sub(computed_at));
-    if let (Some(checksum), Some(expected)) = (&checksum, &expected)
-        && checksum != expected
-    {
-        let is_kept = file.target.part().is_some();
-        let of_replicas = if is_kept { file.source.try_next_replica(&file.blocks) } else { None };
-        if let Some(bytes) = of_replicas {
+    if let Some(wrong) = wrong(file, checksum.as_ref(), expected.as_ref()).await? {
+        if let Some(bytes) = fetch_again(file) {
+            let error = wrong.error(file);
+            warn!(file = file.item.name, %error, "fetching again");
             return Ok(Finished::Again(bytes));
-        }
-        let can_again = file.target.can_begin_again() && !file.source.has_tried_replicas();
-        if can_again && fetch_again(file) {
-            warn!(file = file.item.name, %checksum, %expected, "checksum differs, fetching again");
-            return Ok(Finished::Again(file.source.size()));
         }
         file.note_replicas();
         file.abandon().await;
-        return Err(Error::new(ErrorKind::Corrupt, mismatch(file, checksum, expected)));
+        return Err(wrong.error(file));
     }
     if let (Some(checksum), Some(_)) = (&checksum, &expected) {
         debug!(file = file.item.name, %checksum, "file verified");
@@ -100,12 +94,67 @@ pub(crate) async fn finish(file: &Arc<FileCopy>) -> Result<Finished> {
     Ok(Finished::Done)
 }
 
-/// Fetches the file again, because its checksum was wrong. Returns false if that was done before.
-fn fetch_again(file: &FileCopy) -> bool {
-    file.blocks.fetch_all_again(|| {
+/// A checksum that is not the expected one.
+enum WrongChecksum {
+    /// Of the file: the computed one, and the expected one.
+    File(Checksum, Checksum),
+    Piece(WrongPiece),
+}
+
+impl WrongChecksum {
+    fn error(&self, file: &FileCopy) -> Error {
+        match self {
+            Self::File(seen, expected) => {
+                Error::new(ErrorKind::Corrupt, mismatch(file, seen, expected))
+            }
+            Self::Piece(wrong) => file.source.wrong_piece(wrong),
+        }
+    }
+}
+
+/// Compares the checksum of a file; if there is none, those of pieces that fit no blocks. Where
+/// such pieces cannot be read at the target, a notice says that they are not compared.
+async fn wrong(
+    file: &Arc<FileCopy>,
+    computed: Option<&Checksum>,
+    expected: Option<&Checksum>,
+) -> Result<Option<WrongChecksum>> {
+    if let (Some(computed), Some(expected)) = (computed, expected) {
+        let wrong = || WrongChecksum::File(computed.clone(), expected.clone());
+        return Ok((computed != expected).then(wrong));
+    }
+    let Some(pieces) = file.checks.late() else { return Ok(None) };
+    if file.target.part().is_some() {
+        let compare = |file: &FileCopy| match file.target.part() {
+            Some(part) => file.checks.compare_late(part, file.source.size()),
+            None => Ok(None),
+        };
+        return Ok(file.blocking(compare).await?.map(WrongChecksum::Piece));
+    }
+    if !file.target.discards() {
+        let FileCopy { item, resources, .. } = &**file;
+        let bytes = pieces.piece_bytes;
+        let notice =
+            format!("{}: checksums of pieces of {bytes} bytes are not compared", item.name);
+        resources.results.note(notice);
+    }
+    Ok(None)
+}
+
+/// Fetches the file again, because its checksum was wrong: from single replicas, or once as a
+/// whole. Returns the number of bytes; none if that was done before.
+fn fetch_again(file: &FileCopy) -> Option<u64> {
+    if file.target.part().is_some()
+        && let Some(bytes) = file.source.try_next_replica(&file.blocks)
+    {
+        return Some(bytes);
+    }
+    let can_again = file.target.can_begin_again() && !file.source.has_tried_replicas();
+    let begin = || {
         file.target.advance(|| 0);
         file.checks.restart();
-    })
+    };
+    (can_again && file.blocks.fetch_all_again(begin)).then(|| file.source.size())
 }
 
 /// Excludes replicas that have sent wrong bytes, and notes the exclusions.

@@ -22,7 +22,7 @@ use crate::file::{FileCopy, upload_sink, write};
 use crate::journal::Known;
 use crate::options::Verify;
 use hither_checksum::{Algorithm, Checksum};
-use hither_core::{Error, ErrorKind, PutOptions, ReplicaSet, Result};
+use hither_core::{Error, ErrorKind, PieceChecksums, PutOptions, ReplicaSet, Result};
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -72,10 +72,13 @@ pub(crate) async fn open(
     let catalogued = replicas.all().and_then(|all| all.expected_checksum());
     let algorithm = algorithm(resources, &item, size, catalogued.as_ref());
     let pieces = replicas.all().and_then(|all| all.pieces());
+    check_pieces(pieces.as_deref(), size, &item.name)?;
     let block_bytes = checks::block_bytes(options.block_bytes, pieces.as_deref());
     let (sink, mut blocks, is_new) =
         sink(resources, &item, &version, known, algorithm, block_bytes).await?;
-    let abilities = sink.abilities(&item, algorithm.is_some()).await;
+    let mut abilities = sink.abilities(&item, algorithm.is_some()).await;
+    // Pieces are compared in whole blocks.
+    abilities.takes_any_bytes &= pieces.is_none();
     let is_chained = algorithm.is_some_and(|algorithm| !algorithm.is_combinable());
     let is_ordered = abilities.parallel == 1 || is_chained && !matches!(sink, Sink::Part(_));
     let max_pieces = if is_ordered {
@@ -149,6 +152,19 @@ async fn of_replicas(replicas: &dyn ReplicaSet, version: &mut FileVersion, known
         replicas.ask_checksums(stated.algorithm()).await;
         version.checksum = replicas.agreed_checksum().and_then(sum);
     }
+}
+
+/// Fails if a catalogue states checksums for a number of pieces that is not that of the file: a
+/// defect of the catalogue must not disable the comparison.
+fn check_pieces(pieces: Option<&PieceChecksums>, size: u64, name: &str) -> Result<()> {
+    let Some(pieces) = pieces.filter(|pieces| !pieces.covers(size)) else { return Ok(()) };
+    let PieceChecksums { piece_bytes, checksums } = pieces;
+    let what = format!(
+        "{name} has {size} bytes, and the catalogue states {} checksums of pieces of {piece_bytes} \
+         bytes: they do not cover it",
+        checksums.len()
+    );
+    Err(Error::new(ErrorKind::Corrupt, what))
 }
 
 /// The checksum to compute; none if nothing could be compared with it and none was requested. The
@@ -249,7 +265,8 @@ async fn sink(
                 let block_bytes = resources.options.block_bytes;
                 return upload_sink::range(&**storage, path, options, part, block_bytes).await;
             }
-            upload_sink::whole(resources, item, &**storage, path, options, known, algorithm).await
+            let checked = (algorithm, block_bytes);
+            upload_sink::whole(resources, item, &**storage, path, options, known, checked).await
         }
     }
 }

@@ -45,7 +45,7 @@ pub(crate) async fn whole(
     path: &str,
     options: PutOptions,
     known: Option<Known>,
-    algorithm: Option<Algorithm>,
+    (algorithm, block_bytes): (Option<Algorithm>, u64),
 ) -> Result<(Sink, BlockMap, bool)> {
     // The checksums of blocks that an earlier attempt uploaded are not all known, and some cannot
     // be combined to that of the file: where a checksum was requested, or cannot be combined, all
@@ -58,7 +58,7 @@ pub(crate) async fn whole(
     let options = PutOptions { resume: resume.clone(), ..options };
     let upload = storage.put(path, options).await?;
     let block_bytes = match upload.block_bytes() {
-        0 | 1 => resources.options.block_bytes,
+        0 | 1 => block_bytes,
         unit => unit,
     };
     let mut blocks = BlockMap::new(size, block_bytes);

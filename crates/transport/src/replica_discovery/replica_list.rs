@@ -75,7 +75,7 @@ impl ReplicaList {
         Self {
             name: file.name.clone(),
             size: file.size,
-            is_unverifiable: checksum.is_none() && file.has_unknown_digest,
+            is_unverifiable: checksum.is_none() && pieces.is_none() && file.has_unknown_digest,
             checksum,
             pieces,
             locations: file.replicas.iter().filter_map(|it| usable(&it.url)).collect(),

@@ -76,18 +76,20 @@ fn document(urls: &[String], pieces: Option<Algorithm>) -> String {
         bytes.len(),
         Hasher::of(Algorithm::Sha256, &bytes).hex()
     );
-    if let Some(algorithm) = pieces {
-        let name = if algorithm == Algorithm::Sha1 { "sha-1" } else { "sha-256" };
-        write!(text, "<pieces length=\"{}\" type=\"{name}\">", BLOCK / 2).unwrap();
-        for piece in bytes.chunks(BLOCK / 2) {
-            write!(text, "<hash>{}</hash>", Hasher::of(algorithm, piece).hex()).unwrap();
-        }
-        text.push_str("</pieces>");
-    }
+    text.extend(pieces.map(|algorithm| checksums_of_pieces(algorithm, BLOCK / 2)));
     for url in urls {
         write!(text, "<url>{url}</url>").unwrap();
     }
     text + "</file></metalink>"
+}
+
+fn checksums_of_pieces(algorithm: Algorithm, piece_bytes: usize) -> String {
+    let name = if algorithm == Algorithm::Sha1 { "sha-1" } else { "sha-256" };
+    let mut text = format!("<pieces length=\"{piece_bytes}\" type=\"{name}\">");
+    for piece in bytes().chunks(piece_bytes) {
+        write!(text, "<hash>{}</hash>", Hasher::of(algorithm, piece).hex()).unwrap();
+    }
+    text + "</pieces>"
 }
 
 #[test]
@@ -174,6 +176,54 @@ fn expect_wrong_blocks_found(algorithm: Algorithm, name: &str) {
     // It was left out at its first wrong block: only what was on its way came as well.
     assert!(summary.bytes_resent <= 8 * BLOCK as u64, "{summary:?}");
     assert!(summary.checksums[0].compared);
+}
+
+/// A document whose only checksums are those of pieces.
+fn document_of_pieces(urls: &[String], pieces: &str) -> String {
+    let sha256 = Hasher::of(Algorithm::Sha256, &bytes()).hex();
+    document(urls, None).replace(&format!("<hash type=\"sha-256\">{sha256}</hash>"), pieces)
+}
+
+#[test]
+fn pieces_are_compared_or_a_line_says_that_they_are_not() {
+    // Blocks hold pieces of at most 64 MiB; larger ones are compared at the end.
+    const LARGE: usize = 128 << 20;
+    let whole = checksums_of_pieces(Algorithm::Sha1, LARGE);
+    let blocks = checksums_of_pieces(Algorithm::Sha1, BLOCK);
+    let last = blocks.rfind("<hash>").unwrap();
+    let one_missing = format!("{}</pieces>", &blocks[..last]);
+    let [corrupt, good] = [corrupt(), server()];
+    let folder = tempfile::tempdir().unwrap();
+    let list = folder.path().join("file.meta4");
+    let target = folder.path().join("copy");
+    let client = client(None, "", &[]);
+    for (urls, pieces, error) in [
+        (vec![corrupt.url()], &whole, Some("the catalogue states sha1")),
+        (vec![corrupt.url(), good.url()], &whole, None),
+        (vec![good.url()], &one_missing, Some("do not cover")),
+        (vec![good.url()], &whole, None),
+    ] {
+        std::fs::write(&list, document_of_pieces(&urls, pieces)).unwrap();
+        let summary = copy(&client, list.to_str().unwrap(), &target);
+        let failure = summary.error().map(|error| (error.kind(), error.to_string()));
+        assert_eq!(failure.is_some(), error.is_some(), "{failure:?}");
+        if let (Some((kind, message)), Some(error)) = (failure, error) {
+            assert!(kind == ErrorKind::Corrupt && message.contains(error), "{message}");
+            assert!(!target.exists(), "{message}");
+        } else {
+            assert_eq!(std::fs::read(&target).unwrap(), bytes());
+            std::fs::remove_file(&target).unwrap();
+        }
+    }
+    let upload = MockWebDavServer::start(None).unwrap();
+    for (pieces, is_told) in [(&whole, true), (&blocks, false)] {
+        std::fs::write(&list, document_of_pieces(&[good.url()], pieces)).unwrap();
+        let url = upload.url_of("/d/copy");
+        let summary = copy(&client, list.to_str().unwrap(), Path::new(&url));
+        assert!(summary.failures.is_empty(), "{:?}", summary.failures);
+        let notices = summary.notices.join("\n");
+        assert_eq!(notices.contains("are not compared"), is_told, "{notices}");
+    }
 }
 
 #[test]
