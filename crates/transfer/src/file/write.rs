@@ -47,7 +47,7 @@ pub(crate) async fn copy_piece(file: &Arc<FileCopy>, piece: &Piece) -> Result<()
         let began = file.source.now();
         let from =
             File::open(path).map_err(|error| partial_file::failed("cannot open", path, error))?;
-        part.copy_from(&from, range.clone(), &file.resources.group_sync)?;
+        part.copy_from((&from, path), range.clone(), &file.resources.group_sync)?;
         let took = file.source.now().saturating_sub(began);
         file.resources.progress.write.busy(took);
         note_copied(file, part, range)

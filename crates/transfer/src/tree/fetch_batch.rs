@@ -341,7 +341,7 @@ fn write_file(
         return Err(Error::new(ErrorKind::Unsupported, what));
     }
     let part = small(Some(from.metadata().map_err(failed)?.mode()));
-    part.copy_from(&from, 0..entry.counted_bytes(), &shared.resources.group_sync)?;
+    part.copy_from((&from, &path), 0..entry.counted_bytes(), &shared.resources.group_sync)?;
     let FileVersion { size, modified, .. } = FileVersion::of(entry);
     let seen = local_version(&path)?;
     if seen.is_none_or(|seen| (seen.size, seen.modified) != (size, modified)) {

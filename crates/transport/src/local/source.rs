@@ -182,6 +182,8 @@ impl Source for LocalSource {
             for run in Self::runs(ranges) {
                 let file = Arc::clone(&self.file);
                 let read = tokio::task::spawn_blocking(move || Self::read(&file, &run)).await;
+                // A file that has become shorter has changed.
+                self.check_version()?;
                 let parts =
                     read.map_err(std::io::Error::other).and_then(|read| read).map_err(|error| {
                         Error::new(
@@ -190,7 +192,6 @@ impl Source for LocalSource {
                         )
                         .with_source(error)
                     })?;
-                self.check_version()?;
                 self.counters.answered(round_trip);
                 for part in parts {
                     self.counters.payload(part.bytes.len() as u64);

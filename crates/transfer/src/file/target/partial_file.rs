@@ -166,10 +166,10 @@ impl PartialFile {
         written.map_err(|error| failed("cannot write", &self.target, error))
     }
 
-    /// Copies `range` of a local file. Blocks the thread.
+    /// Copies `range` of the local file `path`, which is open. Blocks the thread.
     pub(crate) fn copy_from(
         &self,
-        from: &File,
+        (from, path): (&File, &Path),
         range: Range<u64>,
         syncs: &GroupSync,
     ) -> Result<()> {
@@ -186,7 +186,13 @@ impl PartialFile {
                 copy_range(from, file, range, true)
             }),
         };
-        copied.map_err(|error| failed("cannot copy to", &self.target, error))
+        copied.map_err(|error| match error.kind() {
+            IoKind::UnexpectedEof => {
+                let what = "changed while it was copied: it has become shorter";
+                Error::new(ErrorKind::Changed, format!("{} {what}", path.display()))
+            }
+            _ => failed("cannot copy to", &self.target, error),
+        })
     }
 
     /// Opens a small file, and has `write` write to it; its second argument is the length that an
@@ -439,6 +445,21 @@ pub(crate) fn failed(what: &str, path: &Path, error: std::io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_source_that_became_shorter_has_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let [source, target] = ["source", "target"].map(|name| folder.path().join(name));
+        std::fs::write(&source, b"short").unwrap();
+        let open = PartialFile::open(&target, ".part", 6, None, None, &[]).unwrap().0;
+        for part in [open, PartialFile::small(&target, ".small", 6, None, None)] {
+            let from = File::open(&source).unwrap();
+            let copied = part.copy_from((&from, &source), 0..6, &GroupSync::default());
+            let error = copied.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Changed);
+            assert!(error.to_string().contains(source.to_str().unwrap()), "{error}");
+        }
+    }
 
     #[test]
     fn a_file_gets_its_final_name_only_when_complete() {
