@@ -277,18 +277,22 @@ def test_a_dry_run_prints_what_would_be_done(hither, tmp_path):
     assert len(told["differences"]) == 5
 
 
+@pytest.mark.parametrize("excluded", [(), ("--exclude", "2")])
 @pytest.mark.parametrize("most", [1, 5])
-def test_either_all_or_nothing_is_deleted(hither, tmp_path, most):
+def test_either_all_or_nothing_is_deleted(hither, tmp_path, most, excluded):
     """If more entries would be deleted than allowed, no removal is tried, because its refusal would be the message."""
     write(tmp_path / "source/a", b"a")
     with nginx(tmp_path) as (url, root):
         for number in range(3):
             write(root / f"extra/deep/{number}", b"x")
-        done = hither("sync", "--no-store", "--delete", "--max-delete", str(most), tmp_path / "source", url)
-    assert (done.code, "5 names" in done.err, "not empty" in done.err) == (
+        command = ["sync", "--no-store", "--delete", "--max-delete", most, *excluded, tmp_path / "source", url]
+        done = hither(*map(str, command))
+    names = "4 names" if excluded else "5 names"
+    assert (done.code, names in done.err, "not empty" in done.err) == (
         (2, True, False) if most == 1 else (0, False, False)
-    )
-    assert len(files(root)) == (4 if most == 1 else 1), done
+    ), done
+    kept = ["0", "1", "2"] if most == 1 else ["2"] if excluded else []
+    assert set(files(root)) == {"a", *(f"extra/deep/{name}" for name in kept)}, done
 
 
 def test_a_killed_sync_deletes_nothing_and_the_next_one_ends_it(hither, tmp_path):
