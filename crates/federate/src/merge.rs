@@ -20,7 +20,7 @@
 //! endpoints: code that passes it on has to report them. A name that is missing at all endpoints
 //! that answered is missing only if all have answered.
 
-use hither_core::error::Error;
+use hither_core::error::{Error, ErrorKind};
 use hither_core::storage::{DirEntry, FileKind, file_name};
 use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -241,13 +241,14 @@ impl ListingMerger {
         self.names.push((name.into(), endpoint, EntryFacts::DIRECTORY));
     }
 
-    /// Adds names that an endpoint lists without metadata. Returns false if clients can request one
-    /// of them, so that its metadata are missing.
+    /// Adds names that an endpoint lists without metadata. Those that it refuses are listed so;
+    /// returns false if there is another one, whose metadata are missing.
     pub fn add_failed(&mut self, failed: &[(String, Error)]) -> bool {
-        let names = failed.iter().map(|(path, _)| file_name(path));
-        let (refused, missing): (Vec<_>, Vec<_>) =
-            names.partition(|name| name.contains(char::is_control));
-        self.refused.extend(refused.into_iter().map(|name| name.as_bytes().into()));
+        let (refused, missing): (Vec<_>, Vec<_>) = failed.iter().partition(|(path, error)| {
+            error.kind() == ErrorKind::PermissionDenied || path.contains(char::is_control)
+        });
+        let names = refused.into_iter().map(|(path, _)| file_name(path).as_bytes().into());
+        self.refused.extend(names);
         missing.is_empty()
     }
 
@@ -355,14 +356,14 @@ mod tests {
         let mut merger = ListingMerger::default();
         let unnamed = DirEntry::new("d/run\u{fffd}", FileKind::Unnamed, 0);
         merger.add(EndpointId(0), &[DirEntry::new("d/a", FileKind::File, 1), unnamed]);
-        let failed = |name: &str| {
-            let error = Error::new(hither_core::error::ErrorKind::PermissionDenied, "403");
-            vec![(format!("d/{name}"), error)]
-        };
-        assert!(merger.add_failed(&failed("a\nb")) && !merger.add_failed(&failed("secret")));
+        let failed = |name: &str, kind| vec![(format!("d/{name}"), Error::new(kind, "failed"))];
+        assert!(merger.add_failed(&failed("a\nb", ErrorKind::Invalid)));
+        assert!(merger.add_failed(&failed("pipe", ErrorKind::PermissionDenied)));
+        assert!(!merger.add_failed(&failed("broken", ErrorKind::Unavailable)));
         let listing = merger.finish();
         assert_eq!(listing.entries.len(), 1);
-        assert_eq!(listing.refused, [b"a\nb"[..].into(), b"run\xff"[..].into()]);
+        let refused: [&[u8]; 3] = [b"a\nb", b"pipe", b"run\xff"];
+        assert_eq!(listing.refused, refused.map(Box::from));
     }
 
     #[test]

@@ -109,8 +109,8 @@ impl From<FormatError> for hither_core::Error {
     fn from(error: FormatError) -> Self {
         let whole = Self::new(error.kind(), error.to_string());
         match error {
-            // Bindings use the source to distinguish a missing name in a file from a missing file, and
-            // for the branch that is unsupported.
+            // Bindings use the source: to distinguish a missing name in a file from a missing file,
+            // and for the branch that is unsupported.
             FormatError::NotFound { .. }
             | FormatError::NoTree { .. }
             | FormatError::Unsupported { .. } => whole.with_source(error),
