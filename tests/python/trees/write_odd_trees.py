@@ -3,8 +3,8 @@
     python write_odd_trees.py FOLDER
 
 - `both.root`: `a` has `n` values per entry; from entry 600 of 1,200 on, the positions of entries
-  are omitted (`kGenerateOffsetMap`), which hither does not support. `word` is a string (`/C`), empty in every other
-  entry.
+  are omitted (`kGenerateOffsetMap`), which hither does not support. `word` is a string (`/C`),
+  empty in every other entry.
 - `late.root`: `late` was added when `x` had 5 entries of 10, and has no values for these.
 - `bare.root`: `bare` was added after the 10 entries of `x`, and has no basket.
 - `empty.root`: `text` is a string (`/C`), which is empty in all entries but two, and `none` in all.
