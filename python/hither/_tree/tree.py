@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -546,8 +547,9 @@ class Tree(Closing, Mapping[str, "Branch"]):
             except (MissingKeyError, UnsupportedError, InvalidError) as error:
                 if native or not self._find_foreign(request, error):
                     raise
+        found = with_uproot()
         self._warn_of_uproot(request)
-        return with_uproot()
+        return found
 
     def _warn_of_uproot(self, request: ArraysRequest) -> None:
         """Name the branches that uproot reads; for an RNTuple, opening it did."""
@@ -578,7 +580,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
             raise missing_key_error("field", missing[0], branches) from error
         if not suspects and isinstance(error, UnsupportedError):
             # The content of a branch became known only from its data.
-            suspects = [name for name in own if name == error.branch]
+            suspects = [name for name in own if _is_of(error.branch or "", name)]
         if not suspects:
             return False
         try:
@@ -611,7 +613,6 @@ class Tree(Closing, Mapping[str, "Branch"]):
             except UnsupportedError as error:
                 if not self._find_foreign(request, error):
                     raise
-                self._warn_of_uproot(request)
                 continue
             report = self._report
             break
@@ -632,7 +633,11 @@ class Tree(Closing, Mapping[str, "Branch"]):
         step = self._step_entries(request, step_size)
         for start in range(request.start, min(request.stop, self.num_entries), step):
             stop = min(start + step, request.stop)
-            yield self._read_with_uproot(request._replace(start=start, stop=stop))
+            known = len(request.foreign)
+            found = self._read_with_uproot(request._replace(start=start, stop=stop))
+            if len(request.foreign) > known:
+                self._warn_of_uproot(request)
+            yield found
 
 
 def open_tree(url: UrlOrPath, path: str | None = None, *, client: Client | None = None) -> Tree:
@@ -646,6 +651,11 @@ def open_tree(url: UrlOrPath, path: str | None = None, *, client: Client | None 
 
     """
     return Tree(url, path, client=client)
+
+
+def _is_of(branch: str, name: str) -> bool:
+    """Return whether the path of a branch is that of ``name``, or lies in it."""
+    return re.search(rf"(^|/){re.escape(name)}($|[./])", branch) is not None
 
 
 def _reopen(url: str, path: str | None, client: Client) -> Tree:
