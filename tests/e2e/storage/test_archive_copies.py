@@ -113,8 +113,9 @@ def test_each_link_that_a_server_does_not_keep_has_a_line(hither, tmp_path):
 def test_an_archive_from_a_server_has_its_permissions_and_times(tmp_path):
     (tmp_path / "www").mkdir()
     source = tree_at(tmp_path / "www/tree")
-    # A server's link without a target is an error: tests/e2e/serve/test_unservable_names.py.
+    # Links without a target, or out of the served directory, are errors: tests/e2e/serve/test_unservable_names.py.
     (source / "broken").unlink()
+    (source / "d/absolute").unlink()
     with serving(tmp_path) as served:
         for _ in range(2):  # the second time the server is known
             masked(HITHER, "cp", "-a", "--store", tmp_path / "store", served.url("tree"), tmp_path / "copy")

@@ -47,11 +47,10 @@ async fn an_incomplete_listing_is_an_error_that_names_the_endpoint() {
 
 #[tokio::test(start_paused = true)]
 async fn an_endpoint_that_may_have_more_names_makes_a_listing_incomplete() {
-    let (none, all): (&[_], &[_]) = (&[], &[("d/b", 1), ("d/both", 2)]);
+    let (none, file): (&[_], &[_]) = (&[], &[("d", 1)]);
     for (files, behaviour, directory, available) in [
-        (all, Behaviour::RefusesOne, "d", 3),
         // A file in place of the directory.
-        (&[("d", 1)], Behaviour::Answers, "d", 2),
+        (file, Behaviour::Answers, "d", 2),
         // Its disk is not mounted, and was not when the federation began.
         (none, Behaviour::Unmounted, "", 1),
     ] {
@@ -64,6 +63,19 @@ async fn an_endpoint_that_may_have_more_names_makes_a_listing_incomplete() {
         let listed = rig.federation.list_available(directory, 9).await.unwrap();
         assert_eq!(listed.missing.as_deref(), Some("e1"), "{behaviour:?}");
         assert_eq!(listed.entries.len(), available, "{behaviour:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_that_an_endpoint_refuses_to_describe_are_listed() {
+    for name in ["d/both", "d/pipe"] {
+        let whole = MemoryStorage::new(&[("d/a", 1), ("d/both", 2)], 10);
+        let rig = Rig::new(vec![whole, MemoryStorage::new(&[("d/b", 1), (name, 2)], 20)]);
+        rig.storages[1].behave(Behaviour::RefusesOne);
+        let mut names = rig.names("d").await;
+        names.sort();
+        assert_eq!(names[..3], ["a", "b", "both"]);
+        assert_eq!(names.len(), if name == "d/both" { 3 } else { 4 });
     }
 }
 
