@@ -109,11 +109,20 @@ async def run_all(
 
     count = len(calls) if batch_size == -1 else min(batch_size, len(calls))
     workers = [asyncio.ensure_future(work()) for _ in range(count)]
+    if workers:
+        await _wait_for_all(workers)
+    return results
+
+
+async def _wait_for_all(workers: list[asyncio.Task[None]]) -> None:
+    """Wait until all end; after an exception, or when this is cancelled, cancel the others once."""
     try:
-        await asyncio.gather(*workers)
-    except BaseException:
+        # `gather` would cancel them, too: a second time, they would not end what they clean up.
+        await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
+    finally:
         for worker in workers:
             worker.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
-        raise
-    return results
+        ends = await asyncio.gather(*workers, return_exceptions=True)
+    errors = [end for end in ends if isinstance(end, BaseException)]
+    for error in sorted(errors, key=lambda error: isinstance(error, asyncio.CancelledError)):
+        raise error
