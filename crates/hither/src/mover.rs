@@ -181,14 +181,15 @@ impl MoverFolder {
 
     /// The leases in the inbox, `max` at the most, in the order of their names.
     fn waiting(&self, max: usize) -> Result<Vec<String>> {
-        let mut names = self.names("inbox")?;
-        names.truncate(max);
-        for name in &names {
-            let from = self.file("inbox", name);
-            let begun = std::fs::rename(&from, self.file("running", name));
-            begun.map_err(|error| failed(&from, error))?;
+        let mut begun = Vec::new();
+        for name in self.names("inbox")?.into_iter().take(max) {
+            let from = self.file("inbox", &name);
+            let renamed = std::fs::rename(&from, self.file("running", &name));
+            if was_there(renamed).map_err(|error| failed(&from, error))? {
+                begun.push(name);
+            }
         }
-        Ok(names)
+        Ok(begun)
     }
 
     fn begin(&self, name: &str) -> Result<Lease> {
@@ -209,7 +210,8 @@ impl MoverFolder {
         let text = serde_json::to_vec(result).unwrap_or_default();
         self.write(&self.file("results", name), &text)?;
         let path = self.file("running", name);
-        std::fs::remove_file(&path).map_err(|error| failed(&path, error))
+        was_there(std::fs::remove_file(&path)).map_err(|error| failed(&path, error))?;
+        Ok(())
     }
 
     /// The share of this node; none if there is no readable file.
@@ -270,6 +272,15 @@ impl MoverFolder {
 
     fn file(&self, part: &str, name: &str) -> PathBuf {
         self.path.join(part).join(format!("{name}.json"))
+    }
+}
+
+/// Returns false for a file that did not exist: the files of a job that is over are removed while
+/// its mover still runs.
+fn was_there(done: std::io::Result<()>) -> std::io::Result<bool> {
+    match done {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        done => done.map(|()| true),
     }
 }
 

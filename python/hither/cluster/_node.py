@@ -12,7 +12,6 @@ import fcntl
 import json
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -208,8 +207,9 @@ def clean(job: str) -> str | None:
     """
     folder = MoverFolder(job)
     for part in ("results", "inbox"):
-        shutil.rmtree(folder.path / part, ignore_errors=True)
-        (folder.path / part).mkdir(exist_ok=True, mode=0o700)
+        # The directories stay, because a mover that still runs uses them.
+        for path in (folder.path / part).iterdir():
+            path.unlink(missing_ok=True)
     deadline = time.monotonic() + END_SECONDS
     while folder.under_way():
         if time.monotonic() > deadline:

@@ -43,10 +43,11 @@ def test_a_mover_starts_though_somebody_looks_for_one_meanwhile(folder, monkeypa
 def test_a_mover_that_is_stopped_in_a_lease_is_no_end_of_the_job(folder, monkeypatch):
     monkeypatch.setattr(_node, "END_SECONDS", 0)
     folder.ensure_mover()
+    # A mover holds its lock before it has removed the leases of the mover before it.
+    process = int(wait_until(lambda: folder.status().get("process"), "the mover's status"))
     (folder.path / "running" / "1.1.json").touch()
     assert _node.clean("a" * 16) is None
     (folder.path / "running" / "1.1.json").unlink()
     assert _node.clean("a" * 16) == _node.node_name()
-    process = int(wait_until(lambda: folder.status().get("process"), "the mover's status"))
     os.kill(process, signal.SIGKILL)
     wait_until(lambda: not folder._is_locked(), "its end")

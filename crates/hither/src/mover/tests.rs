@@ -1,6 +1,7 @@
 //! Leases as a mover finds them in its folder, of nodes that come late, too.
 
 use super::MoverFolder;
+use super::lease::LeaseResult;
 use crate::{Algorithm, Client, ClientConfig, ErrorKind};
 use hither_checksum::Hasher;
 use serde_json::{Value, json};
@@ -239,4 +240,15 @@ fn a_mover_that_was_killed_says_so_of_its_leases() {
     let text = fs::read_to_string(folder.path().join("results/7.1.json")).unwrap();
     assert!(text.contains("\"Cancelled\"") && text.contains("killed"), "{text}");
     assert!(!folder.path().join("running/7.1.json").exists());
+}
+
+#[test]
+fn a_mover_continues_where_the_files_of_its_job_are_removed_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let mover = MoverFolder::open(folder.path()).unwrap().unwrap();
+    fs::write(folder.path().join("inbox/7.1.json"), b"{}").unwrap();
+    assert_eq!(mover.waiting(1).unwrap(), ["7.1"]);
+    fs::remove_file(folder.path().join("running/7.1.json")).unwrap();
+    mover.end("7.1", &LeaseResult::default()).unwrap();
+    assert!(folder.path().join("results/7.1.json").exists());
 }
