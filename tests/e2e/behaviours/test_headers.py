@@ -1,6 +1,7 @@
 """Response headers that other clients evaluate."""
 
 import gzip
+import re
 import zlib
 
 import pytest
@@ -41,6 +42,28 @@ def test_a_part_with_the_status_of_a_whole_file_is_not_the_file(hither, tmp_path
     data = b"".join(b"%015d\n" % line for line in range(400_000))
     target = [tmp_path / "copy"] if verb == "cp" else []
     with serving(Site({"/": None, "/a.dat": data}, part_as_whole)) as server:
+        done = hither(verb, f"http://127.0.0.1:{server.port}/a.dat", *target, "--no-store")
+    assert done.code == 0, done
+    if verb == "checksum":
+        assert done.out.split()[0] == f"{zlib.adler32(data):08x}"
+    else:
+        assert (target[0].read_text() if target else done.out) == data.decode()
+
+
+@pytest.mark.parametrize("verb", ["cat", "checksum", "cp"])
+@pytest.mark.parametrize("data", [DATA, DATA * 3000], ids=["small", "large"])
+def test_ranges_without_a_length_are_read(hither, tmp_path, verb, data):
+    """As of a cache for a file that it still fetches: `Content-Range: bytes 0-9/*`."""
+
+    def without_length(server: Exchange) -> bool:
+        asked = re.fullmatch(r"bytes=(\d+)-(\d*)", server.headers.get("Range", ""))
+        if server.command != "GET" or not asked or int(asked[1]) >= len(data):
+            return False
+        first, last = int(asked[1]), min(int(asked[2] or len(data)), len(data) - 1)
+        return server.answer(206, data[first : last + 1], Content_Range=f"bytes {first}-{last}/*")
+
+    target = [tmp_path / "copy"] if verb == "cp" else []
+    with serving(Site({"/": None, "/a.dat": data}, without_length)) as server:
         done = hither(verb, f"http://127.0.0.1:{server.port}/a.dat", *target, "--no-store")
     assert done.code == 0, done
     if verb == "checksum":

@@ -224,9 +224,9 @@ impl HttpSource {
         request: &Request,
         sink: &mut PartSink,
     ) -> ExchangeResult {
-        let result = self.exchange_once(target, request, sink).await;
+        let mut result = self.exchange_once(target, request, sink).await;
         if let Some(within) = within_file(request, &result) {
-            return self.exchange_once(target, &within, sink).await;
+            result = self.exchange_once(target, &within, sink).await;
         }
         let server = target.pool.server();
         let Some(byte) = byte_probe(request, &result, server) else { return result };

@@ -6,12 +6,15 @@
 //! A server may send nothing of a range that goes beyond the end of the file: its part within the
 //! file is requested then ([`within_file`]).
 //!
+//! A server may send less than a range without the size of the file (`Content-Range: bytes 0-9/*`).
+//! The file ends there if a request for the next byte is refused with this size ([`byte_probe`]).
+//!
 //! A server may refuse several ranges with a status that does not mention ranges. If it never sent
 //! as many, one byte of one of them is requested ([`byte_probe`]): if that arrives, the request was
 //! too large.
 
 use crate::pool::capabilities::{LimitProbe, RequestSizing, ServerCapabilities};
-use crate::pool::observation::{ExchangeResult, RangeBehavior};
+use crate::pool::observation::{ExchangeOutcome, ExchangeResult, RangeBehavior};
 use hither_core::{Plan, PlanConfig, Request};
 use std::slice;
 use std::sync::Arc;
@@ -58,42 +61,54 @@ pub(crate) fn within_file(request: &Request, result: &ExchangeResult) -> Option<
     ends_within.then(|| Request { ranges, ..request.clone() })
 }
 
-/// The request for one byte that shows whether `request` was refused because of its size, if
-/// `result` leaves that open.
+/// The request for one byte that shows whether the file continues where `result` ended, or whether
+/// `request` was refused because of its size, if `result` leaves that open.
 pub(crate) fn byte_probe(
     request: &Request,
     result: &ExchangeResult,
     server: &ServerCapabilities,
 ) -> Option<Request> {
-    let first = request.ranges.first().filter(|_| result.refuses_several.is_some())?;
-    let ranges = vec![first.start..first.start + 1];
-    let byte = Request { ranges, tail: 0, ..request.clone() };
-    server.may_refuse_several(request).then_some(byte)
+    let at = match (&result.perhaps_end, &result.refuses_several) {
+        (Some(end), _) => end.at,
+        (None, Some(_)) if server.may_refuse_several(request) => request.ranges.first()?.start,
+        _ => return None,
+    };
+    let ranges = vec![at..at.saturating_add(1)];
+    Some(Request { ranges, tail: 0, ..request.clone() })
 }
 
-/// The result of a refused request, from its own and from that of its [`byte_probe`]. The server's
+/// The result of a request, from its own and from that of its [`byte_probe`]. The server's
 /// capabilities learn if it was too large.
 pub(crate) fn after_probe(
     request: &Request,
-    refused: ExchangeResult,
+    mut result: ExchangeResult,
     probe: &ExchangeResult,
     server: &ServerCapabilities,
 ) -> ExchangeResult {
-    match &refused.refuses_several {
-        Some(too_large) if probe.finding == Some(RangeBehavior::Ranges) => {
-            let fewer = ExchangeResult::failed(too_large.clone()).with(RangeBehavior::TooMany);
-            server.learn(request, &fewer);
-            fewer
+    let too_large = match (result.perhaps_end.take(), &result.refuses_several) {
+        (Some(end), _) if probe.ends_file_at(end.at) => {
+            result.size = Some(end.at);
+            if let Ok(ExchangeOutcome::Complete(answer)) = &mut result.outcome {
+                answer.size = result.size;
+            }
+            return result;
         }
-        _ => refused,
-    }
+        (Some(end), _) => ExchangeResult::failed(end.error).with(end.finding),
+        (None, Some(error)) if probe.finding == Some(RangeBehavior::Ranges) => {
+            ExchangeResult::failed(error.clone()).with(RangeBehavior::TooMany)
+        }
+        _ => return result,
+    };
+    server.learn(request, &too_large);
+    too_large
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hither_core::Endpoint;
+    use crate::pool::observation::PerhapsEnd;
     use hither_core::error::{Error, ErrorKind};
+    use hither_core::{Endpoint, ResponseMeta};
 
     fn request(ranges: u64) -> Request {
         let ranges = (0..ranges).map(|n| n * 100..n * 100 + 10).collect();
@@ -134,6 +149,33 @@ mod tests {
         for other in [Request { tail: 9, ..one }, request(3)] {
             assert!(within_file(&other, &past(Some(101))).is_none());
         }
+    }
+
+    #[test]
+    fn a_short_response_ends_the_file_only_if_the_server_refuses_the_next_byte_with_its_size() {
+        let one = Request { ranges: vec![0..4096], ..Request::default() };
+        let short = || {
+            let error = Error::new(ErrorKind::TooLarge, "short");
+            let end = PerhapsEnd { at: 11, error, finding: RangeBehavior::Short(11) };
+            let complete = Ok(ExchangeOutcome::Complete(ResponseMeta::default()));
+            ExchangeResult { perhaps_end: Some(end), ..ExchangeResult::new(complete, true) }
+        };
+        let server = ServerCapabilities::new(Endpoint::default());
+        assert_eq!(byte_probe(&one, &short(), &server).unwrap().ranges, [11..12]);
+        assert!(byte_probe(&one, &refused(false), &server).is_none());
+        let refused_with = |size| ExchangeResult { size, ..refused(false) };
+        let cases = [(Some(11), Some(11)), (Some(12), None), (Some(0), None), (None, None)];
+        for (stated, size) in cases {
+            let server = ServerCapabilities::new(Endpoint::default());
+            let result = after_probe(&one, short(), &refused_with(stated), &server);
+            assert_eq!(result.outcome.is_ok(), size.is_some(), "{stated:?}");
+            assert_eq!(result.size, size);
+        }
+        // The byte arrives: the server sends less than it is asked for.
+        let server = ServerCapabilities::new(Endpoint::default());
+        let arrived = ExchangeResult { size: Some(11), ..short() };
+        let result = after_probe(&one, short(), &arrived, &server);
+        assert_eq!(result.finding, Some(RangeBehavior::Short(11)));
     }
 
     #[test]

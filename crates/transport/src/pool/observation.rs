@@ -42,6 +42,16 @@ pub(crate) enum RangeBehavior {
     ShorterQuery,
 }
 
+/// The end of the file, or of what the server sends at once.
+#[derive(Debug)]
+pub(crate) struct PerhapsEnd {
+    pub(crate) at: u64,
+    /// The error to report if the file continues.
+    pub(crate) error: Error,
+    /// The behaviour of the server, in this case.
+    pub(crate) finding: RangeBehavior,
+}
+
 /// The result of an exchange, and what it showed.
 #[derive(Debug)]
 pub(crate) struct ExchangeResult {
@@ -71,6 +81,9 @@ pub(crate) struct ExchangeResult {
     /// The size of the file, where the requested range goes beyond it and the server repeats that
     /// range without its bytes (XrdHttp 5.5).
     pub(crate) past_end_of: Option<u64>,
+    /// Where the response ended before its range did, while the size of the file is unknown. It is
+    /// complete only if the file ends there, too.
+    pub(crate) perhaps_end: Option<PerhapsEnd>,
     /// The response has another entity tag than the request, and the size and date of the file as
     /// far as they are known.
     pub(crate) has_other_tag: bool,
@@ -94,6 +107,7 @@ impl ExchangeResult {
             said_when: false,
             refuses_several: None,
             past_end_of: None,
+            perhaps_end: None,
             has_other_tag: false,
         }
     }
@@ -101,6 +115,11 @@ impl ExchangeResult {
     /// A failed exchange, which leaves the connection in an unknown state.
     pub(crate) fn failed(error: Error) -> Self {
         Self::new(Err(error), false)
+    }
+
+    /// Returns true if the range was refused because the file ends at `at`.
+    pub(crate) fn ends_file_at(&self, at: u64) -> bool {
+        self.outcome.is_err() && self.size == Some(at)
     }
 
     pub(crate) fn with(mut self, finding: impl Into<Option<RangeBehavior>>) -> Self {

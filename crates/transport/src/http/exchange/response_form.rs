@@ -4,7 +4,7 @@ use crate::http::delivery::Delivery;
 use crate::http::exchange::{Exchange, RangeEncoding};
 use crate::http::response_body::next_chunk;
 use crate::http::spooled_download::WholeFileResponse;
-use crate::pool::observation::{ExchangeResult, RangeBehavior};
+use crate::pool::observation::{ExchangeResult, PerhapsEnd, RangeBehavior};
 use bytes::Bytes;
 use hither_core::error::{Error, ErrorKind, Failure, Result};
 use hither_core::range;
@@ -146,8 +146,13 @@ impl Exchange<'_> {
         {
             // The server sent less: the rest can be requested.
             let error = self.too_large(StatusCode::PARTIAL_CONTENT);
+            let short = RangeBehavior::Short(delivery.received_bytes());
+            if delivery.size.is_none() {
+                let end = Some(PerhapsEnd { at: range.end, error, finding: short });
+                return ExchangeResult { perhaps_end: end, ..delivery.complete(0, true) };
+            }
             let settled = ExchangeResult { reusable: true, ..ExchangeResult::failed(error) };
-            return settled.with(RangeBehavior::Short(delivery.received_bytes()));
+            return settled.with(short);
         }
         // A whole file proves nothing about ranges: a server with single ranges only would have
         // sent the same.
