@@ -7,6 +7,8 @@ from email.utils import formatdate
 import pytest
 from behaviours.foreign_server import Exchange, Site, serving
 
+DIFFERENT = 12
+
 
 def dated(ahead: float) -> type[Exchange]:
     """A server whose clock is `ahead` seconds ahead, and that sets the time of a file to the time of its upload."""
@@ -46,6 +48,23 @@ def test_a_change_is_seen_where_the_clock_is_ahead(hither, tmp_path, command, ah
             file.write_bytes(content)
             done = hither(*run)
             assert (done.code, site.files["/d/a.dat"]) == (0, content), done
+
+
+@pytest.mark.parametrize("ahead", [0, 300])
+def test_check_finds_a_change_of_the_same_size_where_the_clock_is_ahead(hither, tmp_path, ahead):
+    folder = tmp_path / "source"
+    folder.mkdir()
+    file = folder / "a.dat"
+    file.write_bytes(b"one")
+    site = Site({"/": None, "/d/": None}, lambda _: False)
+    with serving(site, dated(ahead)) as server:
+        url = f"http://127.0.0.1:{server.port}/d/"
+        assert hither("sync", folder, url, "--no-store").code == 0
+        same = hither("check", folder, url, "--no-store")
+        file.write_bytes(b"two")
+        changed = hither("check", folder, url, "--no-store")
+    assert (same.code, changed.code) == (0, DIFFERENT), (same, changed)
+    assert "a.dat" in changed.out + changed.err
 
 
 @pytest.mark.parametrize(("ahead", "age", "reads"), [(0, 10, 0), (-300, 310, 0), (300, 10, 0), (300, 0, 1)])

@@ -3,6 +3,7 @@ server."""
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -322,6 +323,22 @@ class Peer(LoopbackServer):
 
     def methods(self) -> set[str]:
         return {method for method, _ in self.asked}
+
+
+def test_markers_count_no_bytes_that_have_not_arrived(here):
+    """The source sends half of what is requested, and then nothing."""
+    require("curl")
+    with Peer(LARGE, stalls=True) as peer:
+        command = ["curl", "-sN", "-X", "COPY", "-H", f"Source: {peer.url}", here.url("copied")]
+        client = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        try:
+            assert peer.sent.wait(PATIENCE)
+            lines = (line.rstrip() for line in client.stdout)
+            counts = list(itertools.islice((count for line in lines for count in markers([line])), 3))
+        finally:
+            client.kill()
+            client.wait(PATIENCE)
+    assert len(counts) == 3 and 0 < counts[-1] <= len(LARGE) // 2, counts
 
 
 def test_a_file_with_a_wrong_checksum_gets_no_name(here):

@@ -4,10 +4,13 @@ import filecmp
 import json
 import random
 import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from behaviours import foreign_server
+from behaviours.foreign_server import Exchange, Site
 from needs import require
 from served import serving
 
@@ -207,6 +210,30 @@ def test_a_file_is_copied_from_a_server_without_listings(hither, site, tmp_path)
     assert printed == content
     nowhere = hither("cp", "--json", "--no-store", url, "/dev/null")
     assert nowhere.json["bytes"] == len(content)
+
+
+@pytest.mark.parametrize("stores", [("one", "other"), ("", "")])
+def test_two_downloads_to_one_name_at_once_leave_the_file(tmp_path, stores):
+    """Both have begun before the server sends the file to either of them."""
+    begun = threading.Barrier(2)
+    asked: list[int] = []
+
+    def together(server: Exchange) -> bool:
+        if server.command == "GET" and len(asked) < 2:
+            asked.append(server.client_address[1])
+            begun.wait(120)
+        return False
+
+    content = random.Random(30).randbytes(300_000)
+    target = tmp_path / "here"
+    target.mkdir()
+    with foreign_server.serving(Site({"/": None, "/a.dat": content}, together)) as server:
+        url = f"http://127.0.0.1:{server.port}/a.dat"
+        kept = [["--store", str(tmp_path / store)] if store else ["--no-store"] for store in stores]
+        jobs = [subprocess.Popen([HITHER, "cp", *store, url, str(target)], stderr=subprocess.PIPE) for store in kept]
+        said = [(job.communicate(timeout=240)[1].decode(), job.returncode) for job in jobs]
+    assert [code for _, code in said] == [0, 0], said
+    assert [(path.name, path.read_bytes()) for path in target.iterdir()] == [("a.dat", content)]
 
 
 def test_a_wrong_checksum_is_an_error_and_leaves_nothing(hither, site, tmp_path):
