@@ -231,3 +231,6 @@ async fn adapt_small_files(shared: &CopyContext, file: &FileCopy) {
     let limiter = shared.resources.options.bandwidth.as_ref();
     shared.concurrency.opened_small(&moved_files(file, limiter), &limits);
 }
+
+#[cfg(test)]
+mod tests;

@@ -336,3 +336,6 @@ fn refuse_nesting(source: &CopyPath, target: &Target) -> Result<()> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests;
