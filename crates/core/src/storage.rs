@@ -13,6 +13,7 @@
 //! itself. So a walk by `list` never leaves its tree. A server may list links as their targets:
 //! [`Storage::remove_directory`] distinguishes them.
 
+mod directory_walk;
 mod listing;
 mod path;
 mod read_back;
@@ -22,6 +23,7 @@ mod timestamp;
 mod tree;
 mod version;
 
+pub use directory_walk::{DirectoryWalk, MAX_LEVELS, MAX_LISTINGS, check_level};
 pub use listing::Listing;
 pub use path::{
     check_name, check_new_name, check_path, file_name, hide_partial_name, is_page, is_partial,

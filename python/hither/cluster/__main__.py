@@ -1,8 +1,7 @@
-"""``python -m hither.cluster``, which ``hither cp -r SRC DST --cluster ADDRESS`` runs."""
+"""The part of ``hither cp -r SRC DST --cluster ADDRESS`` that uses Dask."""
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import json
 import os
@@ -37,23 +36,13 @@ EXIT_CODES = {
 """Exit codes by the kind of the error, as of the command; EXIT_FAILED for others."""
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the command; return its exit code."""
-    parser = argparse.ArgumentParser(prog="hither cp --cluster", description=__doc__)
-    parser.add_argument("source")
-    parser.add_argument("destination")
-    parser.add_argument("--cluster", required=True, help="Address of Dask's scheduler, or its file")
-    parser.add_argument("--max-connections", type=int, default=64)
-    parser.add_argument("--bandwidth")
-    parser.add_argument("--third-party", choices=["auto", "pull", "push"])
-    parser.add_argument("--source-address", action="append", default=[], dest="source_addresses")
-    parser.add_argument("--include", action="append", default=[])
-    parser.add_argument("--exclude", action="append", default=[])
-    parser.add_argument("--detach", action="store_true")
-    parser.add_argument("--quiet", action="store_true")
-    parser.add_argument("--json", action="store_true")
-    options = vars(parser.parse_args(arguments))
-    as_json, quiet, cluster = options.pop("json"), options.pop("quiet"), options.pop("cluster")
+def main(text: str) -> int:
+    """Run the command with its options, those of :func:`copy` among them, as a JSON object.
+
+    Returns the exit code.
+    """
+    options = {name: value for name, value in json.loads(text).items() if value is not None}
+    as_json, quiet, cluster = options.pop("as_json"), options.pop("quiet"), options.pop("cluster")
     if importlib.util.find_spec("distributed") is None:
         _say(f"--cluster needs Dask, which {sys.executable} does not have: {sys.executable} -m pip install distributed")
         return EXIT_FAILED
@@ -163,7 +152,3 @@ def _write(name: str, text: str) -> OSError | None:
         setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115
         return error
     return None
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -187,10 +187,10 @@ impl LimitArgs {
 pub(crate) struct FilterArgs {
     /// Take only matching files; repeatable.
     #[arg(long, value_name = "PATTERN")]
-    include: Vec<String>,
+    pub(crate) include: Vec<String>,
     /// Leave out matching files; repeatable.
     #[arg(long, value_name = "PATTERN")]
-    exclude: Vec<String>,
+    pub(crate) exclude: Vec<String>,
     /// Add a rule: "+ PATTERN", "- PATTERN" or "!"; repeatable.
     #[arg(long, value_name = "RULE", allow_hyphen_values = true)]
     filter: Vec<String>,
@@ -203,12 +203,6 @@ pub(crate) struct FilterArgs {
 }
 
 impl FilterArgs {
-    /// The patterns of `--include` and `--exclude` as command-line arguments.
-    pub(crate) fn patterns(&self) -> impl Iterator<Item = String> {
-        let include = self.include.iter().map(|pattern| format!("--include={pattern}"));
-        include.chain(self.exclude.iter().map(|pattern| format!("--exclude={pattern}")))
-    }
-
     /// The filter of these arguments.
     pub(crate) fn filter(&self) -> Result<Filter, CommandError> {
         let mut rules = self.filter.clone();

@@ -3,7 +3,8 @@
 //! [`decision`] derives from the facts of a failure which retry is allowed. A [`Backoff`] turns
 //! that into a pause, or reports that the error is final. [`run`] is the loop of every operation
 //! that is attempted again; state machines without a loop of their own (the reader, files that are
-//! opened ahead, the files of a copy, servers that refuse connections) hold a `Backoff`.
+//! opened ahead, the files of a copy, waits for tape, servers that refuse connections) hold a
+//! `Backoff`.
 //!
 //! *Pauses* are random, with decorrelated jitter (AWS Architecture Blog, "Exponential Backoff And
 //! Jitter"): from [`RetryPolicy::min_pause`] to three times the pause before. Clients that a

@@ -7,17 +7,12 @@
 
 use crate::client::Client;
 use crate::client::storage_path::StoragePath;
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
-use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::storage::{DirEntry, FileKind, Listing, Storage, TreeEvent, join};
+use hither_core::error::{Error, Result};
+use hither_core::storage::{
+    DirEntry, DirectoryWalk, FileKind, Listing, Storage, TreeEvent, check_level, join,
+};
 use hither_transfer::{Filter, ResumedWalk};
 use hither_transport::MonotonicClock;
-
-/// Directories that are listed at the same time.
-const AT_ONCE: usize = 16;
-/// The deepest level: a tree that is deeper is taken for a loop.
-const MAX_LEVELS: usize = 256;
 
 /// The part of a tree that a walk visits.
 #[derive(Debug, Default)]
@@ -113,23 +108,19 @@ impl<F: FnMut(WalkEvent) -> Result<()> + Send> TreeWalk<'_, F> {
     /// Walks by listings.
     async fn list(&mut self) -> Result<()> {
         let storage = self.storage;
-        let mut waiting = vec![(self.root.to_owned(), 0)];
-        let mut listing = FuturesUnordered::new();
-        loop {
-            while listing.len() < AT_ONCE
-                && let Some((path, level)) = waiting.pop()
-            {
-                listing.push(async move { (storage.list(&path).await, path, level) });
-            }
-            match listing.next().await {
-                None => return Ok(()),
-                Some((Err(error), _, 0)) => return Err(error),
-                Some((Err(error), path, _)) => (self.take)(WalkEvent::Failed(path, error))?,
-                Some((Ok(listing), path, level)) => {
+        let root = vec![(self.root.to_owned(), 0)];
+        let mut directories = DirectoryWalk::new(root, async |(path, level): (String, usize)| {
+            (storage.list(&path).await, path, level)
+        });
+        while let Some(listed) = directories.next().await {
+            match listed {
+                (Err(error), _, 0) => return Err(error),
+                (Err(error), path, _) => (self.take)(WalkEvent::Failed(path, error))?,
+                (Ok(listing), path, level) => {
                     self.tell_missing(&listing, &path)?;
                     for entry in listing.entries {
                         if self.descends(&entry, level + 1)? {
-                            waiting.push((entry.path.clone(), level + 1));
+                            directories.add([(entry.path.clone(), level + 1)]);
                         }
                         if self.includes(&entry) {
                             let event = self.entry(entry);
@@ -139,6 +130,7 @@ impl<F: FnMut(WalkEvent) -> Result<()> + Send> TreeWalk<'_, F> {
                 }
             }
         }
+        Ok(())
     }
 
     /// Reports the gaps of a listing of the directory at `path`.
@@ -162,13 +154,10 @@ impl<F: FnMut(WalkEvent) -> Result<()> + Send> TreeWalk<'_, F> {
         let is_excluded = (entry.kind != FileKind::Directory && named.is_ok())
             || max_levels.is_some_and(|most| level >= most)
             || !filter.includes_directory(self.relative(entry));
-        let what = || format!("more than {MAX_LEVELS} directories in each other, left out");
-        let error = match named {
-            _ if is_excluded => return Ok(false),
-            Err(unnamed) => unnamed,
-            Ok(()) if level < MAX_LEVELS => return Ok(true),
-            Ok(()) => Error::new(ErrorKind::TooLarge, what()),
-        };
+        if is_excluded {
+            return Ok(false);
+        }
+        let Err(error) = named.and_then(|()| check_level(level)) else { return Ok(true) };
         (self.take)(WalkEvent::Failed(entry.path.clone(), error))?;
         Ok(false)
     }

@@ -16,15 +16,13 @@ use crate::client::Client;
 use crate::client::storage_path::local_path;
 use futures_util::StreamExt;
 use hither_core::error::{Error, ErrorKind, Failure, Result};
-use hither_core::storage::{FileKind, Listing, Storage, file_name, join};
+use hither_core::storage::{FileKind, Listing, MAX_LISTINGS, Storage, file_name, join};
 use hither_transfer::{Filter, FilterOptions};
 use hither_transport::redact_url;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// The maximum number of names that match one pattern.
 const MAX_NAMES: usize = 1_000_000;
-/// Directories that are listed at the same time.
-const AT_ONCE: usize = 16;
 /// Characters of a name that are not encoded in URLs, besides letters and digits.
 const ENCODED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// Characters that have a meaning in patterns.
@@ -98,7 +96,7 @@ impl Client {
                 let listed = component.list(storage, path.clone());
                 async move { (path, listed.await) }
             });
-            let mut listed = listed.buffered(AT_ONCE);
+            let mut listed = listed.buffered(MAX_LISTINGS);
             while let Some((path, listed)) = listed.next().await {
                 let listing = match listed {
                     Ok(listing) => listing,

@@ -2,18 +2,17 @@
 //!
 //! A directory is listed in both trees at the same time, and the two lists, which are in the order
 //! of names, are merged. Findings go to a bounded channel: where its reader is slow, listing waits.
-//! So the memory is that of [`AT_ONCE`] directories, and of their siblings on the way down.
+//! So the memory is that of a [`DirectoryWalk`].
 
 mod alike;
 mod listings;
 
 use crate::compare::tree_pair::listings::{list, merge, take_missing};
 use crate::copy::target_directory::TargetDirectory;
-use crate::copy::walk::{AT_ONCE, MAX_LEVELS};
+use crate::copy::walk::{linked_file, unnamed};
 use crate::destination::{CopyPath, Target};
 use crate::filter::Filter;
-use futures_util::stream::{FuturesUnordered, StreamExt};
-use hither_core::storage::{file_name, is_partial, join};
+use hither_core::storage::{DirectoryWalk, check_level, file_name, is_partial, join};
 use hither_core::{DirEntry, Error, ErrorKind, FileKind, Result};
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -120,21 +119,12 @@ impl TreePair {
         };
         let root =
             Folder { path: String::new(), in_source: true, in_target: self.has_target, directory };
-        let mut waiting = vec![root];
-        let mut listing = FuturesUnordered::new();
-        loop {
-            while listing.len() < AT_ONCE
-                && let Some(folder) = waiting.pop()
-            {
-                listing.push(self.compare_folder(folder, filter, &found));
-            }
-            match listing.next().await {
-                None => return,
-                Some(folders) => waiting.extend(folders),
-            }
-            if found.is_closed() {
-                return;
-            }
+        let compare = |folder| self.compare_folder(folder, filter, &found);
+        let mut directories = DirectoryWalk::new(vec![root], compare);
+        while let Some(folders) = directories.next().await
+            && !found.is_closed()
+        {
+            directories.add(folders);
         }
     }
 
@@ -215,10 +205,7 @@ impl TreePair {
         path: &str,
         in_target: bool,
     ) -> Result<Arc<TargetDirectory>> {
-        if path.split('/').count() > MAX_LEVELS {
-            let what = format!("{path}: more than {MAX_LEVELS} directories in each other");
-            return Err(Error::new(ErrorKind::TooLarge, what));
-        }
+        check_level(path.split('/').count()).map_err(|error| error.context(path))?;
         let target = folder.directory.target.join(file_name(path))?;
         if in_target {
             return Ok(TargetDirectory::existing(target));
@@ -234,13 +221,13 @@ impl TreePair {
     ) -> Result<(Entry, Entry)> {
         let alone = source.is_none();
         let source = match source {
-            Some(link) if link.kind == FileKind::Link => linked(&self.source, link).await?,
+            Some(link) if link.kind == FileKind::Link => linked(&self.source, &link).await?,
             other => Entry::of(other),
         };
         let target = match target {
             // Without a file in the source, the link itself is the difference.
             Some(link) if link.kind == FileKind::Link && alone => Entry::File(link),
-            Some(link) if link.kind == FileKind::Link => linked(&self.target, link).await?,
+            Some(link) if link.kind == FileKind::Link => linked(&self.target, &link).await?,
             other => Entry::of(other),
         };
         Ok((source, target))
@@ -286,10 +273,7 @@ fn found_file(path: &str, source: Entry, target: Entry) -> Found {
         (Entry::File(source), Entry::Nothing) => Found::File(Side::Source, source),
         (Entry::Nothing, Entry::File(target)) => Found::File(Side::Target, target),
         (Entry::File(_), Entry::Directory) => conflict("a file", "a directory"),
-        (Entry::Unnamed, _) => {
-            let what = format!("{path} cannot be copied: its name is not UTF-8: rename it");
-            Found::Unknown(Error::new(ErrorKind::Unsupported, what))
-        }
+        (Entry::Unnamed, _) => Found::Unknown(unnamed(path)),
         (Entry::File(_), Entry::Other(_) | Entry::Unnamed) => conflict("a file", "something else"),
         (Entry::Directory, Entry::File(_) | Entry::Other(_) | Entry::Unnamed) => {
             conflict("a directory", "something else")
@@ -300,13 +284,9 @@ fn found_file(path: &str, source: Entry, target: Entry) -> Found {
 }
 
 /// The file that a link leads to.
-async fn linked(tree: &CopyPath, link: DirEntry) -> Result<Entry> {
-    match tree.storage.stat(&link.path).await {
-        Ok(entry) if entry.kind == FileKind::File => Ok(Entry::File(entry)),
-        Ok(_) => Ok(Entry::Other("a link to something else than a file")),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Entry::Other("a broken link")),
-        Err(error) => Err(error),
-    }
+async fn linked(tree: &CopyPath, link: &DirEntry) -> Result<Entry> {
+    let file = linked_file(&*tree.storage, link).await?;
+    Ok(file.map_or_else(Entry::Other, Entry::File))
 }
 
 /// Trees within each other have no end, and deleting in one would delete in the other.

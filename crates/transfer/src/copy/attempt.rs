@@ -107,10 +107,7 @@ async fn open_file(
 async fn move_by_servers(shared: &CopyContext, item: &CopyItem) -> bool {
     let Some(mover) = &shared.resources.options.third_party else { return false };
     shared.concurrency.moves_between(&servers_of(item));
-    shared.concurrency.begin_move();
-    let moved = third_party::run(shared, &**mover, item).await;
-    shared.concurrency.end_move();
-    match moved {
+    match third_party::run(shared, &**mover, item).await {
         Ok(MoveResult::FallBack) => return false,
         Ok(MoveResult::Skipped) => {
             shared.results().summary().files_skipped += 1;
@@ -234,3 +231,6 @@ async fn adapt_small_files(shared: &CopyContext, file: &FileCopy) {
     let limiter = shared.resources.options.bandwidth.as_ref();
     shared.concurrency.opened_small(&moved_files(file, limiter), &limits);
 }
+
+#[cfg(test)]
+mod tests;

@@ -154,3 +154,53 @@ pub(crate) fn moved_files<'a>(
         knob,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::copy::attempt;
+    use crate::copy::queue::NextTask;
+    use crate::copy::scripted::{Scripted, context};
+    use crate::destination::Target;
+    use crate::options::CopyOptions;
+
+    #[test]
+    fn limits_that_change_while_a_copy_runs_come_before_its_options() {
+        let shared = context(CopyOptions { transfers: Some(8), ..CopyOptions::default() });
+        let limits = || shared.concurrency.job().limits();
+        assert_eq!((limits().files, limits().workers, limits().is_part), (Some(8), None, false));
+        let control = &shared.resources.options.control;
+        control.set_transfers(3);
+        control.set_workers(5);
+        control.set_part(true);
+        assert_eq!((limits().files, limits().workers, limits().is_part), (Some(3), Some(5), true));
+    }
+
+    #[test]
+    fn totals_count_the_pieces_that_workers_have() {
+        let shared = context(CopyOptions::default());
+        let job = shared.concurrency.job();
+        job.begin_piece();
+        job.begin_piece();
+        job.end_piece();
+        assert_eq!((job.totals().fetching, job.totals().is_full), (1, false));
+        shared.resources.budget.hold(shared.resources.options.budget_bytes);
+        assert!(job.totals().is_full);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connections_are_tuned_for_files_from_servers() {
+        let storage = Scripted::default();
+        let shared = context(CopyOptions::default());
+        shared.queue.found(storage.item(Target::Discard)).await;
+        let take = || shared.queue.take(shared.asking(1), shared.concurrency.file_limits());
+        let NextTask::Open(item) = take() else { panic!("no file") };
+        attempt::begin(&shared, *item).await;
+        let NextTask::Piece(file, _) = take() else { panic!("no piece") };
+        let moved = moved_files(&file, None);
+        assert_eq!(moved.knob, Some(TunedKnob::Connections));
+        assert_eq!((moved.by_bandwidth, moved.target_blocks), (usize::MAX, 1));
+        let limiter = Arc::new(BandwidthLimiter::with_rate(1, Arc::new(JobClock::start())));
+        assert!(moved_files(&file, Some(&limiter)).by_bandwidth < usize::MAX);
+    }
+}

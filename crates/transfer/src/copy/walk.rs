@@ -18,18 +18,13 @@ use crate::destination::folding::MetNames;
 use crate::destination::{CopyPath, Target};
 use crate::file::item::CopyItem;
 use crate::tree::small_files::TreeRoot;
-use futures_util::stream::{FuturesUnordered, StreamExt};
-use hither_core::storage::{TreeFile, file_name, is_partial};
+use futures_util::stream::StreamExt;
+use hither_core::storage::{DirectoryWalk, TreeFile, check_level, file_name, is_partial};
 use hither_core::sync::lock;
 use hither_core::{DirEntry, Error, ErrorKind, FileKind, Listing, Result, Storage};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
-
-/// Directories being listed at the same time.
-pub(crate) const AT_ONCE: usize = 16;
-/// The depth of the deepest directory that is listed: deeper ones are taken for a loop.
-pub(crate) const MAX_LEVELS: usize = 256;
 
 /// A directory to be copied.
 struct Folder {
@@ -75,24 +70,17 @@ pub(crate) async fn walk(
     let root = path.clone();
     let top = Arc::clone(&directory);
     let walk = Walk { shared, storage: &storage, root: &root, top: &top, tree };
-    let mut waiting = walk.list(&Folder { path, local, directory, modified: None }).await?;
-    let mut listing = FuturesUnordered::new();
-    loop {
-        while listing.len() < AT_ONCE
-            && let Some(folder) = waiting.pop()
-        {
-            let walk = &walk;
-            listing.push(async move {
-                let found = walk.list(&folder).await;
-                found.map_err(|error| (walk.name(&folder), error))
-            });
-        }
-        match listing.next().await {
-            None => return Ok(()),
-            Some(Ok(found)) => waiting.extend(found),
-            Some(Err((name, error))) => shared.results().failed(name, error),
+    let folders = walk.list(&Folder { path, local, directory, modified: None }).await?;
+    let mut directories = DirectoryWalk::new(folders, async |folder: Folder| {
+        walk.list(&folder).await.map_err(|error| (walk.name(&folder), error))
+    });
+    while let Some(listed) = directories.next().await {
+        match listed {
+            Ok(folders) => directories.add(folders),
+            Err((name, error)) => shared.results().failed(name, error),
         }
     }
+    Ok(())
 }
 
 impl Walk<'_> {
@@ -194,19 +182,14 @@ impl Walk<'_> {
             return Ok(None);
         }
         let name = self.name_in(folder, link);
-        match storage.stat(&link.path).await {
-            Ok(file) if file.kind == FileKind::File => {
+        match linked_file(&***storage, link).await {
+            Ok(Ok(file)) => {
                 if shared.resources.options.archive {
                     shared.results().note(format!("{name}: {LINK_AS_FILE}"));
                 }
                 return Ok(Some(file));
             }
-            Ok(_) => shared
-                .results()
-                .note(format!("{name}: a link to something else than a file, left out")),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                shared.results().note(format!("{name}: broken link, left out"));
-            }
+            Ok(Err(why)) => shared.results().note(format!("{name}: {why}, left out")),
             Err(error) => shared.results().failed(name, error),
         }
         Ok(None)
@@ -232,8 +215,8 @@ impl Walk<'_> {
         }
         if entry.kind == FileKind::Unnamed {
             let name = self.name_in(folder, &entry);
-            let what = format!("{name} cannot be copied: its name is not UTF-8: rename it");
-            results.failed(name, Error::new(ErrorKind::Unsupported, what));
+            let error = unnamed(&name);
+            results.failed(name, error);
             return Ok(None);
         }
         if is_partial(&entry.path) {
@@ -267,14 +250,12 @@ impl Walk<'_> {
                 let name = self.name_in(folder, &entry);
                 results.note(format!("{name}: neither a file nor a directory, left out"));
             }
-            FileKind::Directory
-                if relative_to(root, &entry.path).split('/').count() > MAX_LEVELS =>
-            {
-                let what = format!("more than {MAX_LEVELS} directories in each other, left out");
-                let name = self.name_in(folder, &entry);
-                results.failed(name, Error::new(ErrorKind::TooLarge, what));
-            }
             FileKind::Directory => {
+                let level = relative_to(root, &entry.path).split('/').count();
+                if let Err(error) = check_level(level) {
+                    results.failed(self.name_in(folder, &entry), error);
+                    return Ok(None);
+                }
                 let parent = Some(Arc::clone(&folder.directory));
                 let directory = TargetDirectory::new(target, parent);
                 let modified = entry.modified;
@@ -318,6 +299,25 @@ pub(crate) fn relative_to<'a>(root: &str, path: &'a str) -> &'a str {
     path.strip_prefix(root).unwrap_or(path).trim_start_matches('/')
 }
 
+/// The file that a link leads to, or the reason why the link is left out.
+pub(crate) async fn linked_file(
+    storage: &dyn Storage,
+    link: &DirEntry,
+) -> Result<Result<DirEntry, &'static str>> {
+    match storage.stat(&link.path).await {
+        Ok(file) if file.kind == FileKind::File => Ok(Ok(file)),
+        Ok(_) => Ok(Err("a link to something else than a file")),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Err("broken link")),
+        Err(error) => Err(error),
+    }
+}
+
+/// The error of a file whose name is not UTF-8.
+pub(crate) fn unnamed(name: &str) -> Error {
+    let what = format!("{name} cannot be copied: its name is not UTF-8: rename it");
+    Error::new(ErrorKind::Unsupported, what)
+}
+
 /// A directory that is copied into itself would never end.
 fn refuse_nesting(source: &CopyPath, target: &Target) -> Result<()> {
     let (Some(from), Target::Local(to)) = (&source.local, target) else { return Ok(()) };
@@ -336,3 +336,6 @@ fn refuse_nesting(source: &CopyPath, target: &Target) -> Result<()> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -278,3 +278,6 @@ impl Future for PieceFetch<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

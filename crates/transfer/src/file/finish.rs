@@ -341,3 +341,6 @@ pub(crate) async fn leave(file: &Arc<FileCopy>, error: Error) -> Error {
     });
     left.await.unwrap_or(first)
 }
+
+#[cfg(test)]
+mod tests;

@@ -330,3 +330,54 @@ fn ask_for_checksum(file: &Arc<FileCopy>) {
     let path = file.item.path.clone();
     file.checks.set_asking(tokio::spawn(async move { storage.checksum(&path, algorithm).await }));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hither_checksum::Hasher;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn pieces_are_read_ahead_within_half_of_the_memory() {
+        for (budget, block, pieces) in [
+            (256 * MIB, 4 * MIB, READ_AHEAD),
+            (64 * MIB, 4 * MIB, 8),
+            (4 * MIB, 4 * MIB, 1),
+            (0, 4 * MIB, 1),
+            (u64::MAX, 1, READ_AHEAD),
+        ] {
+            assert_eq!(read_ahead(budget, block), pieces, "{budget} {block}");
+        }
+    }
+
+    #[test]
+    fn a_catalogue_has_to_state_the_checksums_of_all_pieces() {
+        let of = |pieces| PieceChecksums {
+            piece_bytes: 4,
+            checksums: vec![Hasher::of(Algorithm::Crc32c, b"piece"); pieces],
+        };
+        assert!(check_pieces(None, 10, "file").is_ok());
+        assert!(check_pieces(Some(&of(3)), 10, "file").is_ok());
+        for pieces in [0, 2, 4] {
+            let error = check_pieces(Some(&of(pieces)), 10, "file").unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt);
+        }
+    }
+
+    #[test]
+    fn records_of_a_journal_are_taken_that_lie_in_one_block() {
+        let blocks = BlockMap::new(10, 4);
+        let taken = |at: u64, bytes: u64| {
+            let crc32c = Hasher::of(Algorithm::Crc32c, b"block");
+            let known = Known { blocks: [(at, (bytes, crc32c))].into(), ..Known::default() };
+            noted(&blocks, known).into_iter().map(|(range, _)| range).next()
+        };
+        for (at, bytes) in [(0, 4), (4, 4), (8, 2), (0, 3), (5, 1)] {
+            assert_eq!(taken(at, bytes), Some(at..at + bytes));
+        }
+        for (at, bytes) in [(0, 8), (2, 4), (8, 4), (12, 4), (4, u64::MAX)] {
+            assert_eq!(taken(at, bytes), None, "{at} {bytes}");
+        }
+    }
+}

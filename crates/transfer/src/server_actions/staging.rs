@@ -4,27 +4,32 @@
 //! position on tape. Each file is copied as soon as it is on disk.
 
 use crate::copy::context::CopyContext;
+use crate::copy::resources::job_clock::JobClock;
 use crate::file::item::CopyItem;
 use crate::server_actions::{Stager, Staging};
 use hither_core::storage::StagingState;
-use hither_core::{Error, ErrorKind, Result};
+use hither_core::{Backoff, Clock, Error, ErrorKind, Result, RetryPolicy, retry};
 use std::sync::Arc;
 use std::time::Duration;
-use tracing::debug;
 
 /// The interval of polls at first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// The number of polls in a row that may fail.
-const MAX_FAILURES: u32 = 10;
+const ATTEMPTS: u32 = 10;
 
 /// A wait for files that are being staged.
 #[derive(Debug)]
 pub struct StagingWait {
     staging: Box<dyn Staging>,
     states: Vec<StagingState>,
-    pause: Option<Duration>,
-    failures: u32,
+    clock: JobClock,
+    /// The time until the next poll.
+    pause: Duration,
+    /// The interval after the next poll.
+    interval: Duration,
+    /// The polls in a row that failed.
+    backoff: Backoff,
 }
 
 impl StagingWait {
@@ -32,7 +37,14 @@ impl StagingWait {
     #[must_use]
     pub fn new(staging: Box<dyn Staging>, files: usize) -> Self {
         let states = vec![StagingState::Waiting; files];
-        Self { staging, states, pause: None, failures: 0 }
+        Self {
+            staging,
+            states,
+            clock: JobClock::start(),
+            pause: Duration::ZERO,
+            interval: FIRST_PAUSE,
+            backoff: Backoff::default(),
+        }
     }
 
     /// Polls until further files are on disk or have failed. Returns their numbers and states; none
@@ -43,27 +55,30 @@ impl StagingWait {
     /// The error of a poll: of the tenth in a row if servers cannot be reached.
     pub async fn next(&mut self) -> Result<Vec<(usize, StagingState)>> {
         while self.states.contains(&StagingState::Waiting) {
-            if let Some(pause) = self.pause {
-                tokio::time::sleep(pause).await;
+            if !self.pause.is_zero() {
+                self.clock.sleep(self.pause).await;
             }
-            let next = self.pause.map_or(FIRST_PAUSE, |it| it.mul_f64(1.5).min(MAX_PAUSE));
-            self.pause = Some(next);
             match self.staging.progress().await {
                 Ok(states) => {
-                    self.failures = 0;
+                    self.backoff = Backoff::default();
+                    self.pause = self.interval;
+                    self.interval = self.interval.mul_f64(1.5).min(MAX_PAUSE);
                     let settled = self.settled(states);
                     if !settled.is_empty() {
                         return Ok(settled);
                     }
                 }
                 Err(error) => {
-                    self.failures += 1;
-                    debug!(%error, self.failures, "staging cannot be followed");
-                    let is_final =
-                        !matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout);
-                    if is_final || self.failures >= MAX_FAILURES {
+                    let mut policy = RetryPolicy::once();
+                    policy.attempts = ATTEMPTS;
+                    policy.min_pause = self.interval;
+                    policy.max_pause = MAX_PAUSE;
+                    let retry = error.retry_anew();
+                    let Some(pause) = self.backoff.next(&policy, retry, false, &self.clock) else {
                         return Err(error);
-                    }
+                    };
+                    retry::note(&error, retry, pause);
+                    self.pause = pause;
                 }
             }
         }
@@ -155,6 +170,10 @@ mod tests {
         StagingWait::new(Box::new(Answers(answers.into_iter().collect())), 2)
     }
 
+    fn online() -> Result<Vec<StagingState>> {
+        Ok(vec![StagingState::Online, StagingState::Online])
+    }
+
     fn unreachable() -> Result<Vec<StagingState>> {
         Err(Error::new(ErrorKind::Unavailable, "the server is down"))
     }
@@ -173,7 +192,9 @@ mod tests {
         assert_eq!(wait.next().await.unwrap(), [(1, Online)]);
         assert_eq!(begun.elapsed(), Duration::ZERO);
         assert_eq!(wait.next().await.unwrap(), [(0, lost)]);
-        assert_eq!(begun.elapsed(), Duration::from_millis(200 + 300 + 450));
+        // The pause after the poll that failed is random.
+        let waited = begun.elapsed().as_millis();
+        assert!((200 + 300 + 300..=200 + 900 + 300).contains(&waited), "{waited}");
         assert_eq!(wait.next().await.unwrap(), []);
     }
 
@@ -181,6 +202,8 @@ mod tests {
     async fn ten_polls_in_a_row_may_fail_and_no_refusal() {
         let mut lasting = wait(std::iter::repeat_with(unreachable).take(10));
         assert_eq!(lasting.next().await.unwrap_err().kind(), ErrorKind::Unavailable);
+        let mut passing = wait(std::iter::repeat_with(unreachable).take(9).chain([online()]));
+        assert_eq!(passing.next().await.unwrap().len(), 2);
         let refused = || Err(Error::new(ErrorKind::PermissionDenied, "no"));
         assert!(wait([refused()]).next().await.is_err());
     }

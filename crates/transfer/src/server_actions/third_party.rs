@@ -6,6 +6,7 @@
 //! more: then fewer are requested at a time, and a refused one waits for its turn.
 
 use crate::copy::context::CopyContext;
+use crate::copy::resources::CopyResources;
 use crate::destination::Target;
 use crate::file::existing::is_to_be_skipped;
 use crate::file::item::CopyItem;
@@ -14,8 +15,9 @@ use crate::options::{OverwritePolicy, Verify};
 use crate::server_actions::{ThirdPartyMove, ThirdPartyMover};
 use crate::summary::FileChecksum;
 use hither_checksum::Checksum;
+use hither_core::retry::{self, Failed};
 use hither_core::storage::is_same_version;
-use hither_core::{Backoff, DirEntry, Error, ErrorKind, Result, Retry, Storage};
+use hither_core::{DirEntry, Error, ErrorKind, Result, Retry, Storage};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tracing::debug;
@@ -48,29 +50,24 @@ pub(crate) async fn run(
         if item.entry.is_none() {
             shared.resources.progress.found_bytes(entry.counted_bytes());
         }
-        let mut backoff = Backoff::default();
-        let mut others = 0;
-        loop {
+        let attempt = || async {
+            shared.concurrency.begin_move();
             let moved = move_between(shared, mover, item, &entry, &**target, target_path).await;
-            let Err(error) = moved else { return moved };
-            let retry = error.retry();
-            if !matches!(retry, Retry::Later { .. }) {
-                return Err(error);
+            let is_refused = |error: &Error| matches!(error.retry(), Retry::Later { .. });
+            if !moved.as_ref().is_err_and(is_refused) {
+                shared.concurrency.end_move();
+                return moved.map_err(Failed::finally);
             }
             let server = item.target.server();
             shared
                 .results()
                 .note_once(format!("{server} moves no more files at a time: others wait"));
             // Its turn comes while other files of this job are being moved.
-            let policy = &shared.resources.options.retry;
-            let Some(pause) = backoff.next(policy, retry, others > 0, &shared.resources.clock)
-            else {
-                return Err(error);
-            };
-            others = shared.concurrency.refuse_move();
-            tokio::time::sleep(pause).await;
-            shared.concurrency.begin_move();
-        }
+            let others = shared.concurrency.refuse_move();
+            moved.map_err(|error| Failed::from(error).after_progress(others > 0))
+        };
+        let CopyResources { options, clock, .. } = &*shared.resources;
+        retry::run(&options.retry, clock, attempt).await
     };
     match moved.await {
         Err(error) if mover.falls_back(&error) => {

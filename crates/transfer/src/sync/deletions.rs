@@ -12,12 +12,11 @@
 //! [`Storage::remove_directory`]: hither_core::Storage::remove_directory
 
 use crate::compare::tree_pair::TreePair;
-use crate::copy::walk::AT_ONCE;
 use crate::destination::CopyPath;
 use crate::summary::CopyFailure;
 use futures_util::stream::{self, FuturesUnordered, StreamExt};
 use hither_core::error::Failure;
-use hither_core::storage::{DirectoryRemoval, file_name, parent};
+use hither_core::storage::{DirectoryRemoval, MAX_LISTINGS, file_name, parent};
 use hither_core::{Error, ErrorKind, Result};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -141,7 +140,7 @@ impl Deletions {
         let mut waiting = by_parent.into_iter();
         let mut looks = FuturesUnordered::new();
         loop {
-            while looks.len() < AT_ONCE
+            while looks.len() < MAX_LISTINGS
                 && let Some((directory, paths)) = waiting.next()
             {
                 looks.push(look(pair, directory, paths));
@@ -201,7 +200,7 @@ impl Deletions {
                 let result = target.storage.remove_directory(&target.below(&path).0, may_go).await;
                 (path, result)
             });
-            let mut tried = tried.buffer_unordered(AT_ONCE);
+            let mut tried = tried.buffer_unordered(MAX_LISTINGS);
             while let Some((path, result)) = tried.next().await {
                 if matches!(result, Ok(DirectoryRemoval::NotEmpty)) {
                     continue;
@@ -273,16 +272,10 @@ impl Deletions {
 impl Removed {
     /// Removes names, several at a time, and returns how many.
     async fn remove(&mut self, target: &CopyPath, paths: Vec<String>) -> u64 {
-        let mut waiting = paths.into_iter();
-        let mut removals = FuturesUnordered::new();
+        let removals = stream::iter(paths).map(|path| remove(target, path));
+        let mut removals = removals.buffer_unordered(MAX_LISTINGS);
         let mut number = 0;
-        loop {
-            while removals.len() < AT_ONCE
-                && let Some(path) = waiting.next()
-            {
-                removals.push(remove(target, path));
-            }
-            let Some((path, result)) = removals.next().await else { return number };
+        while let Some((path, result)) = removals.next().await {
             match result {
                 Ok(()) => {
                     debug!(path, "deleted");
@@ -293,6 +286,7 @@ impl Removed {
                 Err(error) => self.failures.push(CopyFailure { source: path, error }),
             }
         }
+        number
     }
 }
 

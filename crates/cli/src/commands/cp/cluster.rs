@@ -4,6 +4,7 @@ use crate::arguments::{Copy, GlobalArgs};
 use crate::environment::variable;
 use crate::exit::CommandError;
 use hither::ThirdParty;
+use serde_json::json;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -18,7 +19,7 @@ if importlib.util.find_spec('hither') is None:
              'have: install it there from a checkout (pip install .[cluster]), or name another '
              'Python in HITHER_PYTHON')
 from hither.cluster.__main__ import main
-sys.exit(main())
+sys.exit(main(sys.argv[1]))
 ";
 
 /// Replaces this process with the command of the Python package; returns the error if that fails.
@@ -27,21 +28,28 @@ pub(crate) fn run(request: &Copy, common: &GlobalArgs) -> CommandError {
         return CommandError::usage("a cluster copies one directory: name it and its destination");
     };
     let python = variable(PYTHON).unwrap_or_else(|| "python3".to_owned());
-    let mut command = Command::new(&python);
-    command.args(["-c", PROGRAM]).args(request.filter.patterns());
-    command.args(request.cluster.iter().map(|cluster| format!("--cluster={cluster}")));
-    let options = &common.client.options;
-    command.args(options.max_connections.map(|most| format!("--max-connections={most}")));
-    command.args(options.source_addresses.iter().map(|it| format!("--source-address={it}")));
-    command.args(request.limits.rate_now().map(|rate| format!("--bandwidth={rate}")));
-    command.args(request.third_party.map(|mode| match mode {
-        ThirdParty::Auto => "--third-party=auto",
-        ThirdParty::Pull => "--third-party=pull",
-        ThirdParty::Push => "--third-party=push",
-    }));
-    let flags = [(request.detach, "--detach"), (request.quiet, "--quiet"), (common.json, "--json")];
-    command.args(flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag));
-    let error = command.arg("--").args([source, destination]).exec();
+    let client = &common.client.options;
+    let source_addresses: Vec<_> =
+        client.source_addresses.iter().map(ToString::to_string).collect();
+    let options = json!({
+        "cluster": request.cluster,
+        "source": source,
+        "destination": destination,
+        "max_connections": client.max_connections,
+        "source_addresses": source_addresses,
+        "bandwidth": request.limits.rate_now(),
+        "third_party": request.third_party.map(|mode| match mode {
+            ThirdParty::Auto => "auto",
+            ThirdParty::Pull => "pull",
+            ThirdParty::Push => "push",
+        }),
+        "include": request.filter.include,
+        "exclude": request.filter.exclude,
+        "detach": request.detach,
+        "quiet": request.quiet,
+        "as_json": common.json,
+    });
+    let error = Command::new(&python).args(["-c", PROGRAM, &options.to_string()]).exec();
     let what = format!("cannot run {python}: install Python, or name one in {PYTHON}");
     CommandError::local(what, error)
 }

@@ -5,11 +5,9 @@ use crate::exit::CommandError;
 use crate::output::{date, entry_json, human_bytes, printable};
 use crate::per_argument::{ArgumentResults, expand, run_parallel};
 use hither::{Client, DirEntry, Error, ErrorKind, FileKind, StoragePath};
+use hither_core::storage::MAX_LEVELS;
 use hither_transport::redact_url;
 use std::fmt::Write;
-
-/// Maximum level of a recursive listing: a server with more levels is in a loop.
-const MAX_LEVELS: usize = 256;
 
 pub(crate) fn run(client: &Client, request: &Ls, json: bool) -> Result<(), CommandError> {
     let mut outcome = ArgumentResults::new(json);
