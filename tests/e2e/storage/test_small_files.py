@@ -91,8 +91,10 @@ def test_a_tree_of_nginx_takes_a_request_for_each_file_and_directory(tmp_path):
     with servers.nginx(Loopback(), tmp_path / "www", log, "autoindex on;") as port:
         command = cp("-r", f"http://127.0.0.1:{port}/tree/.", tmp_path / "copy", store=tmp_path / "store")
         told = ended(command)
+        servers.settle(Loopback(), port)
         first = list(access_log.table_rows(log.read_text()))
         ended(command)
+        servers.settle(Loopback(), port)
         second = list(access_log.table_rows(log.read_text()))[len(first) :]
     assert (told["files"], told["bytes"]) == (FILES, FILES * FILE_BYTES)
     assert_same(tmp_path / "www/tree", tmp_path / "copy")

@@ -604,13 +604,12 @@ def test_a_parquet_file_that_is_read_whole_is_requested_once_after_its_ends(tmp_
     # More than the amount that is read through the cache.
     content = bytes(range(251)) * 100_000 + b"PAR1"
     (tmp_path / "table.parquet").write_bytes(content)
-    with serving("nginx", tmp_path, tmp_path / "access.log") as url:
-        with fs.open(f"{url}/table.parquet") as file:
-            assert file.read() == content
-            assert file.read() == b""
-            file.seek(-4, 2)
-            assert file.read() == b"PAR1"
-        asked = access_log.read(tmp_path / "access.log", "/table.parquet")
+    with serving("nginx", tmp_path, tmp_path / "access.log") as url, fs.open(f"{url}/table.parquet") as file:
+        assert file.read() == content
+        assert file.read() == b""
+        file.seek(-4, 2)
+        assert file.read() == b"PAR1"
+    asked = access_log.read(tmp_path / "access.log", "/table.parquet")
     starts = [int(it.ranges.removeprefix("bytes=").partition("-")[0]) for it in asked]
     # Both ends, then the whole file.
     assert len([start for start in starts if start < 1 << 20]) == 2, asked
