@@ -2,7 +2,7 @@
 
 `make test` runs pytest three times: on several workers (pytest-xdist); then the tests that need the machine to
 themselves, with the marks `netns` and `alone`, one after the other; then clusters, with the mark `pair`, four at a
-time. Each worker has its own user folders (cache, configuration, state) and a range of ports
+time. Each worker has its own user folders (configuration, data) and a range of ports
 (`bench.harness.servers.free_port`). The tests of a file run on one worker, because they share fixtures. The slowest
 files come first (`LONGEST`, in the order of `pytest --durations`).
 """
@@ -45,6 +45,14 @@ def pytest_configure() -> None:
     folder = tempfile.mkdtemp(prefix="hither-tests-")
     for name in ("CACHE", "CONFIG", "STATE", "DATA"):
         os.environ[f"XDG_{name}_HOME"] = os.path.join(folder, name.lower())
+
+
+@pytest.fixture(autouse=True)
+def own_store(monkeypatch, tmp_path_factory):
+    """Keeps what a test has learned of a server from others, whose server may get the same port."""
+    folder = tmp_path_factory.mktemp("store")
+    for name in ("CACHE", "STATE"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(folder / name.lower()))
 
 
 def secrets() -> dict[str, str]:

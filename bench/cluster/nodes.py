@@ -56,7 +56,7 @@ class Nodes:
 
     def signal(self, name: str, number: int, only: str = "") -> int:
         """Signals the processes of a node with `only` in their commands; returns their number."""
-        found = [process for process in self.processes(name) if only in Path(f"/proc/{process}/cmdline").read_text()]
+        found = self.processes(name, only)
         for process in found:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, number)
@@ -70,12 +70,17 @@ class Nodes:
         """Waits until the node's worker has ended."""
         self._processes[name].wait(START_SECONDS)
 
-    def processes(self, name: str) -> list[int]:
+    def processes(self, name: str, only: str = "") -> list[int]:
         wanted = {f"HITHER_NODE={name}".encode(), f"XDG_STATE_HOME={self.folder / name}".encode()}
         found = []
         for entry in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                if wanted <= set((entry / "environ").read_bytes().split(b"\0")) and (entry / "cmdline").read_bytes():
+                command = (entry / "cmdline").read_bytes()
+                if (
+                    command
+                    and only.encode() in command
+                    and wanted <= set((entry / "environ").read_bytes().split(b"\0"))
+                ):
                     found.append(int(entry.name))
         return found
 

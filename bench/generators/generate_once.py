@@ -1,5 +1,6 @@
 """Generates a sample file once, and again only if its recipe or the file has changed."""
 
+import fcntl
 import hashlib
 import json
 import os
@@ -21,17 +22,28 @@ def generate_once(output: Path, recipe: str, write: Callable[[Path], dict], *, q
     """Returns the facts about `output`, made first if it is missing or another recipe made it.
 
     `write` gets a path beside `output` and returns what is in the file. That, the recipe and the
-    number of bytes are kept in a .json beside the file.
+    number of bytes are kept in a .json beside the file. Processes take turns: a file that is there
+    is not replaced while others read it.
     """
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with output.with_name(f".{output.name}.lock").open("ab") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        return known(output, recipe) or written(output, recipe, write, quiet=quiet)
+
+
+def known(output: Path, recipe: str) -> dict | None:
     sidecar = output.with_suffix(".json")
-    if output.exists() and sidecar.exists():
-        facts = json.loads(sidecar.read_text())
-        if facts["recipe"] == recipe and facts["bytes"] == output.stat().st_size:
-            return facts
+    if not (output.exists() and sidecar.exists()):
+        return None
+    facts = json.loads(sidecar.read_text())
+    return facts if facts["recipe"] == recipe and facts["bytes"] == output.stat().st_size else None
+
+
+def written(output: Path, recipe: str, write: Callable[[Path], dict], *, quiet: bool) -> dict:
     if not quiet:
         print(f"writing {output} ...", file=sys.stderr, flush=True)
     started = time.monotonic()
-    output.parent.mkdir(parents=True, exist_ok=True)
+    sidecar = output.with_suffix(".json")
     part = output.with_name(f".{output.name}.{os.getpid()}.root")
     part_facts = sidecar.with_name(f".{sidecar.name}.{os.getpid()}")
     try:

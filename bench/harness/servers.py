@@ -258,6 +258,26 @@ def why_not_started(where: Loopback, process: subprocess.Popen[bytes], host: str
     return "did not accept connections; its threads and the system calls that they are in:\n" + "".join(calls)
 
 
+ASK = """
+import socket, sys
+try:
+    with socket.create_connection(sys.argv[1:], 60) as asking:
+        asking.sendall(b"HEAD / HTTP/1.0\\r\\n\\r\\n")
+        asking.recv(1)
+except ConnectionError:
+    pass
+"""
+
+
+def settle(where: Loopback, port: int) -> None:
+    """Waits until nginx has logged the requests that it has answered.
+
+    It writes the line of a request after the response. Its worker does one thing after the other,
+    so those lines are there when it has answered a request that comes later, or has ended.
+    """
+    subprocess.run(where.server([sys.executable, "-c", ASK, where.server_host, str(port)]), check=True)
+
+
 def program(name: str) -> str | None:
     return shutil.which(name, path=PATH)
 

@@ -6,14 +6,18 @@ import socket
 import struct
 import threading
 
+from bench.harness.servers import free_port
+
 
 class Relay:
-    """Listens on loopback and forwards bytes to and from `upstream`.
+    """Listens on a port of this worker, which nobody else gets when it is closed, and forwards bytes to and from
+    `upstream`.
 
     `after` returns the number of response bytes that the n-th connection (from 0) may carry before it is cut, and
     `takes` the number of request bytes; None is unlimited. With `stall` no response is sent, and `asked` is set when
     the first request has arrived. After `dies_after` bytes of all responses together every connection is cut, and no
     other is accepted: the server is gone. `passed` and `taken` count the bytes of all responses, and of all requests.
+    After `hold_after` nothing is forwarded, so a transfer cannot end before `release`.
     """
 
     def __init__(
@@ -35,9 +39,11 @@ class Relay:
         self.reset = reset
         self.stall = stall
         self.asked, self.died = threading.Event(), threading.Event()
+        self.hold_at: int | None = None
+        self.held, self.released, self.is_cut = threading.Event(), threading.Event(), False
         self.connections = 0
         self.sockets: list[socket.socket] = []
-        self.listener = socket.create_server(("127.0.0.1", port), backlog=256)
+        self.listener = socket.create_server(("127.0.0.1", port or free_port()), backlog=256)
         self.port = self.listener.getsockname()[1]
 
     def __enter__(self):
@@ -55,7 +61,28 @@ class Relay:
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
         self.listener.close()
+        self.release(cut=True)
         self.died.set()
+
+    def hold_after(self, more: int) -> None:
+        """Forwards this many more bytes, of requests and responses together, and then none. `held` is set then."""
+        self.held.clear()
+        self.released.clear()
+        self.hold_at = self.passed + self.taken + more
+
+    def release(self, *, cut: bool = False) -> None:
+        """Forwards again. With `cut`, connections whose bytes are held end instead."""
+        self.hold_at, self.is_cut = None, cut
+        self.released.set()
+
+    def is_held_back(self) -> bool:
+        """Waits while nothing is forwarded; returns true if the connection has to end then."""
+        limit = self.hold_at
+        if limit is None or self.passed + self.taken <= limit:
+            return False
+        self.held.set()
+        self.released.wait()
+        return self.is_cut
 
     def accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -104,6 +131,8 @@ class Relay:
                             return
                     if source is client:
                         self.asked.set()
+                    if self.is_held_back():
+                        return
                     (server if source is client else client).sendall(chunk)
                     if left is not None:
                         allowed[source] = left - len(chunk)

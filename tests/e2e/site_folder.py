@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.harness import access_log
+from bench.harness import access_log, servers
 from bench.harness.links import Loopback
 
 
@@ -40,8 +40,8 @@ class Site:
         return self.url(name)
 
     def requests(self, uri: str) -> list[access_log.Logged]:
-        """Returns the log lines of a path. nginx logs a request when its response is complete, before the client can
-        end."""
+        """Returns the log lines of a path."""
+        servers.settle(self.where, self.port)
         return access_log.read(self.log, uri)
 
 

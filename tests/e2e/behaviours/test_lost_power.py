@@ -6,6 +6,7 @@ import threading
 
 import pytest
 from behaviours.foreign_server import Exchange, Site, serving
+from cutting import Relay
 from needs import require
 from served import serving as serving_hither
 
@@ -113,9 +114,11 @@ def test_what_a_real_server_has_lost_is_sent_again(tmp_path, kind):
     local.write_bytes(CONTENT * 3)
     here = Loopback()
     served = servers.apache(here, www, webdav=True) if kind == "apache" else servers.xrootd(here, www)
-    with served as port:
-        url = f"http://127.0.0.1:{port}/a.dat" if kind == "apache" else f"root://127.0.0.1:{port}//a.dat"
-        command = [HITHER, "cp", local, url, "--no-store", "--bwlimit", "20M", "--max-connections", "2"]
+    with served as port, Relay(port) as relay:
+        at = f"127.0.0.1:{relay.port}"
+        url = f"http://{at}/a.dat" if kind == "apache" else f"root://{at}//a.dat"
+        command = [HITHER, "cp", local, url, "--no-store", "--max-connections", "2"]
+        relay.hold_after(10 * BLOCK)
         with subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE, text=True) as copying:
             part = wait_until(lambda: [it for it in www.iterdir() if it.stat().st_blocks * 512 > 5 * BLOCK], "blocks")[
                 0
@@ -127,6 +130,7 @@ def test_what_a_real_server_has_lost_is_sent_again(tmp_path, kind):
                 held.seek(0)
                 held.write(bytes(len(first)))
             servers.restart(here, port)
+            relay.release(cut=True)
             _, told = copying.communicate(timeout=60)
     assert copying.returncode == 0, told
     assert (www / "a.dat").read_bytes() == local.read_bytes()
@@ -136,9 +140,13 @@ def test_what_a_real_server_has_lost_is_sent_again(tmp_path, kind):
 def test_a_partial_file_that_was_damaged_at_hither_serve_is_not_gone_on_with(hither, tmp_path):
     local = tmp_path / "a.dat"
     local.write_bytes(CONTENT * 3)
-    with serving_hither(tmp_path, "--write") as served:
-        arguments = ["cp", local, served.url("a.dat"), "--store", tmp_path / "store"]
-        command = [HITHER, *arguments, "--bwlimit", "20M", "--max-connections", "2"]
+    with (
+        serving_hither(tmp_path, "--write") as served,
+        Relay(int(served.base.rstrip("/").rpartition(":")[2])) as relay,
+    ):
+        arguments = ["cp", local, f"http://127.0.0.1:{relay.port}/a.dat", "--store", tmp_path / "store"]
+        command = [HITHER, *arguments, "--max-connections", "2"]
+        relay.hold_after(10 * BLOCK)
 
         def parts() -> list:
             return [it for it in served.folder.rglob("*") if it.is_file() and it.stat().st_blocks * 512 > 5 * BLOCK]
@@ -146,6 +154,7 @@ def test_a_partial_file_that_was_damaged_at_hither_serve_is_not_gone_on_with(hit
         with subprocess.Popen([str(word) for word in command], stderr=subprocess.DEVNULL) as copying:
             part = wait_until(parts, "blocks")[0]
             copying.kill()
+        relay.release(cut=True)
         with part.open("r+b") as held:
             held.write(bytes(2 * BLOCK))
         done = hither(*arguments)

@@ -95,8 +95,9 @@ def running(folder: Path, text: str, folders: dict[str, Path], ports: dict[str, 
     config.write_text(text)
     command = [HITHER, "federate", "--json", "--config", config, "--listen", "127.0.0.1:0"]
     command += ["--metrics", "127.0.0.1:0", "--access-log", log]
-    # Beside the endpoints: another test may have others at the same ports.
-    environment = {**os.environ, "XDG_STATE_HOME": str(next(iter(folders.values()), folder).parent / "state")}
+    # Of this test, beside the endpoints: another test may have others at the same ports.
+    home = next(iter(folders.values())).parent if folders else folder
+    environment = {**os.environ, "XDG_STATE_HOME": str(home / "state")}
     process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, text=True, env=environment)
     try:
         told = json.loads(process.stdout.readline())

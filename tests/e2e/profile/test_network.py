@@ -36,6 +36,8 @@ def folder(tmp_path):
     return folder
 
 
+# The steps end where more connections bring no more, as on a machine that is busy meanwhile.
+@pytest.mark.alone
 def test_a_cap_per_connection_is_found(folder):
     with servers.nginx(Loopback(), folder, limits=f"limit_rate {RATE};") as port:
         found = profile(f"http://127.0.0.1:{port}/file")

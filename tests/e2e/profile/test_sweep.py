@@ -1,8 +1,10 @@
 """`hither tune sweep`: a small grid over two servers, interrupted, killed and continued; and the arguments that it
 refuses."""
 
+import contextlib
 import csv
 import json
+import os
 import re
 import signal
 import subprocess
@@ -17,6 +19,9 @@ from bench.harness.paths import HITHER
 from bench.harness.waiting import wait_until
 
 PATIENCE = 60
+# Waits, once `left` is 0, until the test opens the pipe `gate` or the sweep ends it.
+BEFORE = 'left=$(cat {0}/left); [ "$left" -gt 0 ] || read -r _ < {0}/gate; echo $((left - 1)) > {0}/left'
+MANY = "1000"
 # Reads if its source is a URL, writes if it is a path.
 CURL = 'case $1 in http*) curl -sf -o "$2" "$1";; *) curl -sf -T "$1" "$2";; esac'
 EXPERIMENT = """
@@ -31,7 +36,7 @@ name = "nginx"
 url = "{nginx}"
 pid = {nginx_pid}
 client = {curl}
-before = ["echo", "{{connections}}"]
+before = {before}
 [[server]]
 name = "hither serve"
 url = "{hither}"
@@ -55,11 +60,19 @@ def runs(journal) -> list[str]:
 
 def stop_after_another_run(file, journal, how: signal.Signals) -> tuple[int, str]:
     before = len(runs(journal))
+    left, gate = file.with_name("left"), file.with_name("gate")
+    # The third run with nginx does not begin, so the sweep does not end.
+    left.write_text("2")
     process = subprocess.Popen(command(file), stderr=subprocess.PIPE, text=True)
     wait_until(lambda: len(runs(journal)) > before or process.poll() is not None, "another run", PATIENCE)
     assert process.poll() is None
     process.send_signal(how)
-    return process.wait(PATIENCE), process.stderr.read()
+    ended = process.wait(PATIENCE), process.stderr.read()
+    # A killed sweep leaves its command at the pipe.
+    with contextlib.suppress(OSError):
+        os.close(os.open(gate, os.O_WRONLY | os.O_NONBLOCK))
+    left.write_text(MANY)
+    return ended
 
 
 @pytest.fixture
@@ -72,8 +85,12 @@ def experiment(tmp_path):
     with serving(tmp_path, "--write") as served, servers.nginx(Loopback(), folder, webdav=True) as port:
         pids = {"nginx_pid": servers.PROCESSES[port].pid, "hither_pid": served.process.pid}
         curl = json.dumps(["sh", "-c", CURL, "client", "{source}", "{target}"])
+        before = json.dumps(["sh", "-c", BEFORE.format(tmp_path), "before", "{connections}"])
+        (tmp_path / "left").write_text(MANY)
+        os.mkfifo(tmp_path / "gate")
         file = tmp_path / "e.toml"
-        file.write_text(EXPERIMENT.format(nginx=f"http://127.0.0.1:{port}/", hither=served.base, curl=curl, **pids))
+        parts = {"nginx": f"http://127.0.0.1:{port}/", "hither": served.base, "curl": curl, "before": before, **pids}
+        file.write_text(EXPERIMENT.format(**parts))
         yield file, [folder, served.folder]
 
 

@@ -83,8 +83,8 @@ def test_the_report_of_a_replay_has_what_was_read_ahead_to_the_end(hither, tmp_p
     os.truncate(folder / "data", 8 << 20)
     where = Loopback()
     with servers.nginx(where, folder, log, limits="limit_rate 1m;") as port:
-        host, port = where.reach(port)
-        finished = hither("trace", "replay", job, f"http://{host}:{port}/data", "--no-store", "--json")
+        finished = hither("trace", "replay", job, f"http://127.0.0.1:{port}/data", "--no-store", "--json")
+        servers.settle(where, port)
     assert finished.code == 0, finished.err
     replay = finished.json["replay"]
     logged = access_log.read(log, "/data")

@@ -130,8 +130,10 @@ def test_thousands_of_ranges_take_few_requests_to_a_known_server(server, kind, t
     # time.
     assert whole_files(learning) <= CONNECTIONS
 
-    report = read(url, scattered(size, RANGES, seed=2), *options)
-    known = server.requests("/talk.root")[len(learning) :]
+    # By another name: servers log a whole file that nobody reads to its end late.
+    (server.folder / "known.root").symlink_to(talk.path)
+    report = read(server.url("known.root"), scattered(size, RANGES, seed=2), *options)
+    known = server.requests("/known.root")
     assert whole_files(known) == 0
     needed = math.ceil(RANGES / kind.ranges)
     assert len(known) <= max(1.2 * needed, 2 * CONNECTIONS + 4)

@@ -69,12 +69,6 @@ def relayed():
         yield where
 
 
-@pytest.fixture(autouse=True)
-def own_store(tmp_path, monkeypatch):
-    for name in ("CACHE", "STATE"):
-        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
-
-
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)
 def test_a_verb_ends_and_gives_the_same_each_time(hither, served_small, relayed, tmp_path, verb):
     served_small.file("big", CONTENT)

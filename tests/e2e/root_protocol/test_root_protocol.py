@@ -13,6 +13,7 @@ from needs import require
 from bench.harness import servers
 from bench.harness.links import Link, Loopback, Wan
 from bench.harness.paths import HITHER
+from bench.harness.waiting import wait_until
 
 NOT_FOUND, CREDENTIALS, UNSUPPORTED = 3, 4, 8
 QUERY = ("rawtr", "--where", "E33>5", "--json")
@@ -189,9 +190,14 @@ def test_a_wrong_cached_location_is_replaced(cluster, tmp_path):
 
 def test_locate_lists_the_servers_of_a_file(cluster):
     url, _, ports = cluster
-    told = run([HITHER, "locate", "--json", f"{url}/both", f"{url}/only-a"])
-    assert told.code == 0, told.err
-    both, one = told.json["files"]
+
+    def located():
+        told = run([HITHER, "locate", "--json", f"{url}/both", f"{url}/only-a"])
+        assert told.code == 0, told.err
+        return told.json["files"] if len(told.json["files"][0]["servers"]) == len(ports) else None
+
+    # A manager names the servers that have answered it within a second.
+    both, one = wait_until(located, "the answers of both servers")
     assert sorted(int(server["server"].rsplit(":")[-1]) for server in both["servers"]) == sorted(ports)
     assert [int(server["server"].rsplit(":")[-1]) for server in one["servers"]] == ports[:1]
     assert run([HITHER, "locate", f"{url}/none"]).code == NOT_FOUND

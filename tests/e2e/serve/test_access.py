@@ -62,7 +62,8 @@ class Served:
     ) -> Answered:
         shown = ["-H", f"Authorization: Bearer {token}"] if token else []
         body = ["--data-binary", "@-"] if given is not None else []
-        out = ["-s", "-o", "-", "-D", "/dev/stderr", "-w", "%{stderr}\n%{http_code} %{size_upload}\n"]
+        # Otherwise curl sends the body after a second without a response.
+        out = ["-s", "--expect100-timeout", "60", "-o", "-", "-D", "/dev/stderr", "-w", "%{stderr}\n%{http_code} %{size_upload}\n"]
         command = ["curl", *out, "-m", "60", *shown, *body, *arguments, self.url + path]
         done = subprocess.run(command, input=given, capture_output=True, check=check)
         *head, last = done.stderr.decode().strip().splitlines()

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from cutting import Relay
 
 from bench.harness.links import is_root
 from bench.harness.paths import HITHER, ROOT
@@ -322,13 +323,15 @@ def full_target(folder: Path) -> None:
     root = folder / "data"
     root.mkdir()
     (root / "file").write_bytes(os.urandom(30 * MIB))
-    with mounted(folder / "disk", "tmpfs", 64 * MIB) as disk, Served(root) as served:
-        command = [f"http://127.0.0.1:{served.port}/file", disk / "file", "--store", folder / "store"]
-        slowly = [str(word) for word in [HITHER, "cp", "--bwlimit", "8M", "--max-connections", 1, *command]]
-        with subprocess.Popen(slowly, stderr=subprocess.PIPE, text=True) as copying:
+    with mounted(folder / "disk", "tmpfs", 64 * MIB) as disk, Served(root) as served, Relay(served.port) as relay:
+        command = [f"http://127.0.0.1:{relay.port}/file", disk / "file", "--store", folder / "store"]
+        relay.hold_after(15 * MIB)
+        first = [str(word) for word in [HITHER, "cp", "--max-connections", 1, *command]]
+        with subprocess.Popen(first, stderr=subprocess.PIPE, text=True) as copying:
             journals = (folder / "store/copies").glob
             wait_until(lambda: any(b'"block"' in it.read_bytes() for it in journals("*")), "a block of the file")
             filler = fill(disk)
+            relay.release()
             told = copying.communicate(timeout=120)[1]
         assert copying.returncode == 11, told
         (part,) = disk.glob(".hither-*")

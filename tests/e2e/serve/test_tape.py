@@ -185,7 +185,7 @@ def test_a_file_that_is_being_staged_is_promised_for_later(start):
 
 
 def test_requests_are_bounded(start):
-    site = start("requests = 2\nfiles = 3\ncommand_seconds = 1\n")
+    site = start("requests = 2\nfiles = 3\n")
     site.put("old", b"on tape", on_tape=True)
     (site.folder / "command").write_text("#!/bin/sh\n[ $1 = state ] && echo nearline\nexit 0\n")
     many = {"files": [{"path": f"/f{n}"} for n in range(4)]}

@@ -17,6 +17,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from cutting import Relay
 from loopback_server import LoopbackServer, QuietHandler
 from served import CONTENT, DEBIANS_PYTHON, PATIENCE, Served, run, serving
 from needs import require
@@ -364,10 +365,10 @@ def test_a_source_that_keeps_failing_leaves_nothing(here):
 
 
 def test_a_source_that_is_killed_leaves_nothing(tmp_path, here):
-    with copying(tmp_path / "there") as there:
-        source = there.file("source", b"")
-        # So large that the copy cannot finish before the source is dead.
-        os.truncate(there.folder / "source", 2 << 30)
+    with copying(tmp_path / "there") as there, Relay(int(there.base.rstrip("/").rpartition(":")[2])) as relay:
+        there.file("source", LARGE)
+        source = f"http://127.0.0.1:{relay.port}/source"
+        relay.hold_after(len(LARGE) // 2)
         command = ["curl", "-sN", "-X", "COPY", "-H", f"Source: {source}", here.url("copied")]
         require("curl")
         client = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -375,8 +376,9 @@ def test_a_source_that_is_killed_leaves_nothing(tmp_path, here):
             if re.search(r"Transferred: [1-9]", line):
                 break
         there.process.kill()
+        relay.release(cut=True)
         last = client.communicate(timeout=PATIENCE)[0].splitlines()[-1]
-    assert last.startswith("failure: ") and there.base.removeprefix("http://").rstrip("/") in last, last
+    assert last.startswith("failure: ") and f"127.0.0.1:{relay.port}" in last, last
     assert inside(here.folder) == []
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from connect.test_tls import trusting
+from cutting import Relay
 from needs import require
 from storage.test_copy import (  # noqa: F401
     BLOCK,
@@ -91,8 +92,10 @@ def test_a_tree_of_nginx_takes_a_request_for_each_file_and_directory(tmp_path):
     with servers.nginx(Loopback(), tmp_path / "www", log, "autoindex on;") as port:
         command = cp("-r", f"http://127.0.0.1:{port}/tree/.", tmp_path / "copy", store=tmp_path / "store")
         told = ended(command)
+        servers.settle(Loopback(), port)
         first = list(access_log.table_rows(log.read_text()))
         ended(command)
+        servers.settle(Loopback(), port)
         second = list(access_log.table_rows(log.read_text()))[len(first) :]
     assert (told["files"], told["bytes"]) == (FILES, FILES * FILE_BYTES)
     assert_same(tmp_path / "www/tree", tmp_path / "copy")
@@ -155,11 +158,13 @@ def test_a_killed_copy_from_a_listing_without_versions_sends_nothing_twice(tmp_p
     folder, log = tmp_path / "www", tmp_path / "access.log"
     total = small_tree(folder / "tree", 2000)
     where = Loopback()
-    with servers.nginx(where, folder, log, locations="autoindex on;") as port:
-        url = f"http://{where.server_host}:{port}/tree/."
+    with servers.nginx(where, folder, log, locations="autoindex on;") as port, Relay(port) as relay:
+        url = f"http://{where.server_host}:{relay.port}/tree/."
         command = cp("-r", url, tmp_path / "copy", store=tmp_path / "store")
         # Some hundred files are in flight at a time.
+        relay.hold_after(total * 3 // 4)
         assert killed_when(command, lambda: journal_of(tmp_path / "store").count(b'"done"') > 800)
+        relay.release(cut=True)
         told = ended(command)
     assert (told["failures"], told["files_skipped"] > 800) == ([], True)
     assert_same(folder / "tree", tmp_path / "copy")
@@ -174,10 +179,12 @@ def test_a_killed_copy_resumes_a_large_file_of_a_listing_without_versions(tmp_pa
     (folder / "tree").mkdir(parents=True)
     (folder / "tree/large").write_bytes(random.Random(1).randbytes(LARGE_BYTES))
     where = Loopback()
-    with servers.nginx(where, folder, log, locations="autoindex on;") as port:
-        url = f"http://{where.server_host}:{port}/tree/."
+    with servers.nginx(where, folder, log, locations="autoindex on;") as port, Relay(port) as relay:
+        url = f"http://{where.server_host}:{relay.port}/tree/."
         command = cp("-r", url, tmp_path / "copy", store=tmp_path / "store")
+        relay.hold_after(LARGE_BYTES // 2)
         assert killed_when(command, lambda: journal_of(tmp_path / "store").count(b'"block"') >= 8)
+        relay.release(cut=True)
         assert ended(command)["failures"] == []
     assert_same(folder / "tree", tmp_path / "copy")
     sent = sum(it.bytes_sent for it in access_log.table_rows(log.read_text()) if "large" in it.uri)

@@ -7,13 +7,14 @@ import subprocess
 
 import pytest
 from served import PATIENCE, serving
-from storage.test_copy import assert_same, cp, ended, killed_after, write_tree
+from storage.test_copy import assert_same, behind_relay, cp, ended, killed_after, write_tree
 from storage.test_directory_trees import FILES, MIN_BATCH_FILES, TREE, Hostile, entry, hostile, methods, number, record
 from storage.test_directory_trees import small_tree, stream
 
 from bench.harness.links import Link, Wan
 from bench.harness.paths import HITHER
 from bench.harness.servers import NO_FLOOR
+from bench.harness.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("hither")
 
@@ -152,13 +153,14 @@ def test_a_killed_upload_continues(tmp_path):
 
 def test_what_a_killed_server_has_reported_is_there(tmp_path):
     tree, store = tmp_path / "tree", tmp_path / "store"
-    small_tree(tree, 10_000)
-    with serving(tmp_path, "--write") as served:
-        command = cp("-r", tree, served.url("copy"), store=store)
+    total = small_tree(tree, 10_000)
+    with serving(tmp_path, "--write") as served, behind_relay(served.base) as relay:
+        command = cp("-r", tree, f"http://127.0.0.1:{relay.port}/copy", store=store)
+        relay.hold_after(total // 2)
         client = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        while sum("POST" in line for line in served.log.read_text().splitlines()) < 6:
-            assert client.poll() is None, "it was to be killed before"
+        wait_until(lambda: served.log.read_text().count('"POST"') >= 6, "six answers")
         served.process.send_signal(signal.SIGKILL)
+        relay.release(cut=True)
         told = json.loads(client.communicate(timeout=PATIENCE)[0])
         served.process.wait(PATIENCE)
     assert client.returncode != 0

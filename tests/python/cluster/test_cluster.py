@@ -15,10 +15,11 @@ import sys
 import threading
 from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from e2e.behaviours.foreign_server import Site, serving
+from e2e.cutting import Relay
 from e2e.exfat import mounted_exfat
 from e2e.loopback_server import LoopbackServer, QuietHandler
 from needs import require
@@ -99,6 +100,14 @@ def source(tmp_path):
         yield root, size, f"http://127.0.0.1:{port}/tree"
 
 
+@pytest.fixture
+def relayed(source):
+    """The tree on nginx, its size, its URL behind a relay, and the relay, which can hold a copy."""
+    root, size, url = source
+    with Relay(urlsplit(url).port) as relay:
+        yield root, size, f"http://127.0.0.1:{relay.port}/tree", relay
+
+
 def sent(folder, first=0):
     """Parts of files that the source's server has sent, from a line of its log on.
 
@@ -153,6 +162,10 @@ class Running:
             return not self.thread.is_alive() or (self.seen and self.seen.bytes_arrived >= share * size)
 
         wait_until(is_there, f"{share} of the bytes")
+        assert self.thread.is_alive(), f"it ended: {self.error or self.done}"
+
+    def until_held(self, relay):
+        wait_until(lambda: not self.thread.is_alive() or relay.held.is_set(), "the held bytes")
         assert self.thread.is_alive(), f"it ended: {self.error or self.done}"
 
     def end(self):
@@ -288,15 +301,16 @@ def test_the_next_copy_lists_each_directory_of_the_destination_once(dask, source
     assert content(tmp_path / "there/to") == content(root)
 
 
-def test_a_large_file_that_changed_is_copied_by_the_next_copy(dask, source, tmp_path):
-    root, size, url = source
-
-    def change(progress):
-        if progress.is_listed and (root / "large0").stat().st_size == LARGE:
-            with (root / "large0").open("ab") as file:
-                file.write(b"more")
-
-    done = hither.cluster.copy(dask, url, tmp_path / "to", large="8 MiB", bandwidth=RATE, progress=change)
+def test_a_large_file_that_changed_is_copied_by_the_next_copy(dask, relayed, tmp_path):
+    root, size, url, relay = relayed
+    # The files are listed before any is copied.
+    relay.hold_after(size // 4)
+    copying = Running(dask, url, tmp_path / "to", large="8 MiB")
+    copying.until_held(relay)
+    with (root / "large0").open("ab") as file:
+        file.write(b"more")
+    relay.release()
+    done = copying.end()
     assert (list(done.failures), done.error_kind) == (["large0"], "changed")
     again = lambda: hither.cluster.copy(dask, url, tmp_path / "to", large="8 MiB")  # noqa: E731
     written, done = written_by(again, tmp_path / "to")
@@ -343,11 +357,13 @@ def test_a_directory_that_cannot_be_listed_fails_alone(dask, source, tmp_path):
 
 
 @pytest.mark.parametrize("after", [0.2, 0.6])
-def test_a_node_that_is_killed_costs_the_leases_that_it_had(after, cluster, dask, source, tmp_path):
-    root, size, url = source
+def test_a_node_that_is_killed_costs_the_leases_that_it_had(after, cluster, dask, relayed, tmp_path):
+    root, size, url, relay = relayed
+    relay.hold_after(int(after * size))
     copying = Running(dask, url, tmp_path / "to", large="8 MiB", bandwidth=RATE)
-    copying.until(after, size)
+    copying.until_held(relay)
     cluster.kill("b")
+    relay.release()
     done = copying.end()
     assert done.failures == {}
     assert content(tmp_path / "to") == content(root)
@@ -365,11 +381,13 @@ def test_the_bandwidth_of_a_node_that_is_gone_goes_to_the_other(cluster, dask, s
 
 
 @pytest.mark.slow
-def test_a_node_that_is_stopped_and_goes_on_later_changes_nothing(cluster, dask, source, tmp_path):
-    root, size, url = source
+def test_a_node_that_is_stopped_and_goes_on_later_changes_nothing(cluster, dask, relayed, tmp_path):
+    root, size, url, relay = relayed
+    relay.hold_after(int(0.3 * size))
     copying = Running(dask, url, tmp_path / "to", large="8 MiB", bandwidth=RATE)
-    copying.until(0.3, size)
+    copying.until_held(relay)
     assert cluster.signal("b", signal.SIGSTOP) == 2
+    relay.release()
     done = copying.end()
     assert done.failures == {}
     before = content(tmp_path / "to")
@@ -473,11 +491,13 @@ def test_a_node_that_goes_on_late_changes_nothing_where_directories_are_made_for
 
 
 @pytest.mark.slow
-def test_a_mover_that_is_stopped_alone_is_not_waited_for(cluster, dask, source, tmp_path):
-    root, size, url = source
+def test_a_mover_that_is_stopped_alone_is_not_waited_for(cluster, dask, relayed, tmp_path):
+    root, size, url, relay = relayed
+    relay.hold_after(int(0.3 * size))
     copying = Running(dask, url, tmp_path / "to", large="8 MiB", bandwidth=RATE)
-    copying.until(0.3, size)
+    copying.until_held(relay)
     assert cluster.signal("b", signal.SIGSTOP, only="hither\0mover") == 1
+    relay.release()
     assert copying.end().failures == {}
     assert content(tmp_path / "to") == content(root)
 
@@ -720,10 +740,12 @@ def test_a_real_file_system_that_ignores_case_is_recognised(dask, tmp_path, kind
     assert kept.items() == {(name, content(root)[name]) for name in names - refused}
 
 
-def test_two_runs_of_one_copy_do_not_meet(dask, source, tmp_path):
-    _, size, url = source
-    copying = Running(dask, url, tmp_path / "to", bandwidth=RATE)
-    copying.until(0.1, size)
+def test_two_runs_of_one_copy_do_not_meet(dask, relayed, tmp_path):
+    _, size, url, relay = relayed
+    relay.hold_after(size // 10)
+    copying = Running(dask, url, tmp_path / "to")
+    copying.until_held(relay)
     with pytest.raises(hither.HitherError, match="another process"):
         hither.cluster.copy(dask, url, tmp_path / "to")
+    relay.release()
     assert copying.end().failures == {}

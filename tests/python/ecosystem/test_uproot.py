@@ -199,7 +199,7 @@ def test_the_talks_query_fetches_what_it_needs(way, tmp_path):
     needed = facts["query_bytes"] + facts["tree_bytes"]
     with serving("nginx", path.resolve().parent, tmp_path / "access.log") as base:
         told = queried(Loopback(), way, f"{base}/{path.name}", facts)
-        logged = access_log.read(tmp_path / "access.log", f"/{path.name}")
+    logged = access_log.read(tmp_path / "access.log", f"/{path.name}")
     print(
         f"{way}: {told['bytes_payload']} of {needed} bytes, {told['round_trips']} round trips, {len(logged)} requests"
     )
