@@ -36,7 +36,9 @@ use connection::serve;
 use hither_core::sync::lock;
 use hither_netem::dependency_chain::longest_chain;
 use std::io;
+use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard};
+use tokio::net::TcpSocket;
 use tokio::sync::watch;
 
 /// A request as it arrived.
@@ -204,13 +206,18 @@ impl State {
     }
 }
 
-/// A URL with a port on which no server listens: it was free immediately before.
+/// A URL with a port on which no server listens, and none of another test can: a socket of this
+/// process is bound to it.
 ///
 /// # Errors
 ///
 /// No socket can be created.
 pub fn refusing_url() -> io::Result<String> {
-    let address = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+    static BOUND: Mutex<Vec<TcpSocket>> = Mutex::new(Vec::new());
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+    let address = socket.local_addr()?;
+    lock(&BOUND).push(socket);
     Ok(format!("http://{address}/data/file.root"))
 }
 
