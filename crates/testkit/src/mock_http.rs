@@ -97,6 +97,7 @@ struct State {
     faults: Vec<(FaultTrigger, Fault)>,
     log: Vec<LoggedRequest>,
     connections: usize,
+    stalls: usize,
     tick: u64,
 }
 
@@ -121,6 +122,7 @@ impl MockHttpServer {
             faults: Vec::new(),
             log: Vec::new(),
             connections: 0,
+            stalls: 0,
             tick: 0,
         };
         let shared = Arc::new(Shared {
@@ -183,6 +185,12 @@ impl MockHttpServer {
     #[must_use]
     pub fn connections(&self) -> usize {
         self.shared.state().connections
+    }
+
+    /// Number of responses so far of which the part before a [`Fault::Stall`] has been sent.
+    #[must_use]
+    pub fn stalls(&self) -> usize {
+        self.shared.state().stalls
     }
 
     /// The longest chain of requests of which each arrived after the response to the previous one
