@@ -36,7 +36,9 @@ use connection::serve;
 use hither_core::sync::lock;
 use hither_netem::dependency_chain::longest_chain;
 use std::io;
+use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard};
+use tokio::net::TcpSocket;
 use tokio::sync::watch;
 
 /// A request as it arrived.
@@ -95,6 +97,7 @@ struct State {
     faults: Vec<(FaultTrigger, Fault)>,
     log: Vec<LoggedRequest>,
     connections: usize,
+    stalls: usize,
     tick: u64,
 }
 
@@ -119,6 +122,7 @@ impl MockHttpServer {
             faults: Vec::new(),
             log: Vec::new(),
             connections: 0,
+            stalls: 0,
             tick: 0,
         };
         let shared = Arc::new(Shared {
@@ -183,6 +187,12 @@ impl MockHttpServer {
         self.shared.state().connections
     }
 
+    /// Number of responses so far of which the part before a [`Fault::Stall`] has been sent.
+    #[must_use]
+    pub fn stalls(&self) -> usize {
+        self.shared.state().stalls
+    }
+
     /// The longest chain of requests of which each arrived after the response to the previous one
     /// had begun to leave: an upper bound of the round trips.
     #[must_use]
@@ -204,13 +214,18 @@ impl State {
     }
 }
 
-/// A URL with a port on which no server listens: it was free immediately before.
+/// A URL with a port on which no server listens, and none of another test can: a socket of this
+/// process is bound to it.
 ///
 /// # Errors
 ///
 /// No socket can be created.
 pub fn refusing_url() -> io::Result<String> {
-    let address = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+    static BOUND: Mutex<Vec<TcpSocket>> = Mutex::new(Vec::new());
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+    let address = socket.local_addr()?;
+    lock(&BOUND).push(socket);
     Ok(format!("http://{address}/data/file.root"))
 }
 

@@ -66,7 +66,8 @@ pub struct TransportConfig {
     /// first-byte timeout. On by default. Off for a program that can use other servers.
     pub wait_for_refusing: bool,
     /// Attempts and pauses of requests. Requests to a busy server are repeated until the first-byte
-    /// timeout, whatever the number of attempts.
+    /// timeout, or for [`RetryPolicy::busy_timeout`] if that is shorter, whatever the number of
+    /// attempts. It has no limit of its own by default.
     pub retry: RetryPolicy,
     /// The first-byte timeout: from the request to the header of the response, or to the last one
     /// of a server that refuses it because it is busy. 60 s by default, because a server may first
@@ -106,11 +107,13 @@ pub struct TransportConfig {
 
 impl Default for TransportConfig {
     fn default() -> Self {
+        let mut retry = RetryPolicy::default();
+        retry.busy_timeout = Duration::MAX;
         Self {
             max_connections: hither_load::connections::MAX_INTERACTIVE,
             connect_timeout: Duration::from_secs(15),
             wait_for_refusing: true,
-            retry: RetryPolicy::default(),
+            retry,
             first_byte_timeout: Duration::from_secs(60),
             no_progress_timeout: Duration::from_secs(30),
             receive_buffer_bytes: 4 << 20,
@@ -134,8 +137,8 @@ impl TransportConfig {
     #[must_use]
     pub fn retry_policy(&self) -> RetryPolicy {
         let mut policy = self.retry;
-        policy.busy_timeout =
-            if self.wait_for_refusing { self.first_byte_timeout } else { Duration::ZERO };
+        let most = if self.wait_for_refusing { self.first_byte_timeout } else { Duration::ZERO };
+        policy.busy_timeout = policy.busy_timeout.min(most);
         policy
     }
 
@@ -165,5 +168,20 @@ pub struct TlsConfig {
 impl Default for TlsConfig {
     fn default() -> Self {
         Self { system_roots: true, roots: Vec::new(), identity: None, insecure: false }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_server_is_asked_for_the_shorter_of_two_times() {
+        let mut config = TransportConfig::default();
+        assert_eq!(config.retry_policy().busy_timeout, config.first_byte_timeout);
+        config.retry.busy_timeout = Duration::from_secs(1);
+        assert_eq!(config.retry_policy().busy_timeout, Duration::from_secs(1));
+        config.wait_for_refusing = false;
+        assert_eq!(config.retry_policy().busy_timeout, Duration::ZERO);
     }
 }

@@ -237,6 +237,7 @@ fn end(child: &mut Child, group: Pid) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hither_testkit::waiting::wait_until;
     use std::os::unix::fs::PermissionsExt;
 
     fn uid() -> u32 {
@@ -343,14 +344,12 @@ mod tests {
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, fifo, mode, 0).unwrap();
         // The process that the shell leaves running holds both pipes open until it is killed.
         let line = format!("exec 3>{}; tail -f /dev/null & echo abc", pipe.display());
-        let (sender, ended) = mpsc::channel();
-        std::thread::spawn(move || {
-            let mut pipe = std::fs::File::open(pipe).unwrap();
-            sender.send(pipe.read_to_end(&mut Vec::new()).unwrap()).unwrap();
-        });
+        // It ends at once while none of them holds it, and reads would block while one does.
+        let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK;
+        let mut pipe = std::fs::File::from(rustix::fs::open(&pipe, flags, mode).unwrap());
         let limit = Duration::from_millis(300);
         let error = fetch(&TokenSource::Command { line, limit }).unwrap_err().to_string();
         assert!(error.contains("took longer than 0.3 s"), "{error}");
-        assert_eq!(ended.recv_timeout(Duration::from_secs(60)), Ok(0), "it still runs");
+        assert!(wait_until(|| pipe.read(&mut [0]).is_ok()), "it still runs");
     }
 }

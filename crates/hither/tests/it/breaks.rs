@@ -56,13 +56,13 @@ fn a_server_that_is_gone_at_any_stage_is_unavailable() {
 }
 
 #[test]
-fn a_server_that_stays_busy_is_asked_until_the_first_byte_timeout() {
+fn a_server_that_stays_busy_is_asked_until_the_busy_timeout() {
     for from in 0..3 {
         let busy = Fault::Status { status: 503, retry_after: Some(0) };
         let peer =
             MockHttpServer::start(file(0)).unwrap().with_fault(FaultTrigger::From(from), busy);
         let mut config = ClientConfig::default();
-        config.transport.first_byte_timeout = Duration::from_millis(500);
+        config.transport.retry.busy_timeout = Duration::from_millis(500);
         let error = draw(&Client::new(config).unwrap(), &peer.url()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "from {from} on: {error}");
         assert!(peer.log().len() > from + 1, "from {from} on: {:#?}", peer.log());

@@ -213,7 +213,7 @@ mod tests {
         assert!(!several.arrived(&put), "the end counts once before a request begins");
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_client_that_sends_nothing_times_out() {
         let (_client, server) = tokio::io::duplex(64);
         let mut server = TimeoutStream::new(server, SOON, NEVER);
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn after_the_first_bytes_a_silent_client_does_not_time_out() {
         let (mut client, server) = tokio::io::duplex(64);
         let mut server = TimeoutStream::new(server, SOON, NEVER);
@@ -231,7 +231,7 @@ mod tests {
         assert!(waiting.await.is_err(), "no error of its own");
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_client_that_reads_nothing_times_out() {
         let (_client, server) = tokio::io::duplex(64);
         let mut server = TimeoutStream::new(server, NEVER, SOON);

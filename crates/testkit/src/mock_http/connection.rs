@@ -59,7 +59,7 @@ async fn converse(mut stream: TcpStream, connection: usize, shared: &Shared) -> 
             drop(door.wait_for(|door| *door == Door::Closed).await);
         }
         answer_leaves(shared, nth);
-        if !send(&mut stream, &reply, &faults).await? {
+        if !send(&mut stream, &reply, &faults, shared).await? {
             return Ok(());
         }
     }
@@ -141,7 +141,12 @@ fn answer_leaves(shared: &Shared, nth: usize) {
 }
 
 /// Sends a response as far as its faults allow. Returns true if the connection continues.
-async fn send(stream: &mut TcpStream, reply: &MockResponse, faults: &[Fault]) -> io::Result<bool> {
+async fn send(
+    stream: &mut TcpStream,
+    reply: &MockResponse,
+    faults: &[Fault],
+    shared: &Shared,
+) -> io::Result<bool> {
     let part =
         |place: &ResponsePosition| reply.bytes.get(..reply.position(*place)).unwrap_or_default();
     for fault in faults {
@@ -163,6 +168,7 @@ async fn send(stream: &mut TcpStream, reply: &MockResponse, faults: &[Fault]) ->
             }
             Fault::Stall(place) => {
                 stream.write_all(part(place)).await?;
+                shared.state().stalls += 1;
                 // Until the other end closes.
                 let mut sink = [0; 64];
                 while stream.read(&mut sink).await? > 0 {}

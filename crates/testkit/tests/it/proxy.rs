@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 const LOOPBACK: &str = "127.0.0.1:0";
 
@@ -124,9 +124,12 @@ async fn stalled_connection_stays_open_without_a_byte_more() {
 
 #[tokio::test]
 async fn absent_server_resets() {
-    let gone = TcpListener::bind(LOOPBACK).await.unwrap().local_addr().unwrap();
+    // The port is taken, and nothing listens on it.
+    let absent = TcpSocket::new_v4().unwrap();
+    absent.bind(LOOPBACK.parse().unwrap()).unwrap();
+    let server = absent.local_addr().unwrap().to_string();
     let config = TcpProxyConfig::default();
-    let proxy = TcpProxy::start(LOOPBACK.parse().unwrap(), gone.to_string(), config).await.unwrap();
+    let proxy = TcpProxy::start(LOOPBACK.parse().unwrap(), server, config).await.unwrap();
     let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
     assert!(stream.read_to_end(&mut Vec::new()).await.is_err());
     assert_eq!(proxy.counts().refused, 1);

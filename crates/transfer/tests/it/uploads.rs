@@ -20,7 +20,6 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 use tokio::runtime::Handle;
 
 const FILES: usize = 20;
@@ -361,10 +360,7 @@ async fn a_file_from_a_server_without_ranges_is_uploaded_in_order() {
     let from = MockWebDavServer::behaving(WebDavBehaviour::default(), vec![whole]).unwrap();
     from.store("/d/file", &content);
     let to = MockWebDavServer::start(None).unwrap();
-    let mut config = TransportConfig::default();
-    config.connect_timeout = Duration::from_secs(1);
-    config.first_byte_timeout = Duration::from_secs(1);
-    let network = Network::new(config, Handle::current(), None);
+    let network = Network::new(TransportConfig::default(), Handle::current(), None);
     let at = |server: &MockWebDavServer| {
         let root = Location::parse(&server.url_of("/d/")).unwrap();
         let storage = Arc::new(WebDavStorage::new(root, Arc::clone(&network)));

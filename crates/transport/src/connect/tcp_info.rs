@@ -11,6 +11,7 @@ use serde::Serialize;
 use std::mem::offset_of;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Most bytes of the kernel's response that are read.
 const BYTES: usize = 256;
@@ -140,6 +141,12 @@ fn query(socket: RawFd) -> Option<TcpInfo> {
         return None;
     }
     TcpInfo::parse(info.get(..usize::try_from(length).ok()?)?)
+}
+
+/// The smoothed round-trip time of a connection; none if nothing was measured.
+pub(crate) fn round_trip(socket: &impl AsRawFd) -> Option<Duration> {
+    let info = query(socket.as_raw_fd())?;
+    (info.rtt_ms > 0.0).then(|| Duration::from_secs_f64(info.rtt_ms / 1e3))
 }
 
 /// The file descriptor of a socket, as long as it is open.

@@ -1,6 +1,7 @@
 //! Changes at WebDAV servers: responses that are trusted, outcomes that are checked, and requests
 //! that are repeated.
 
+use crate::fixture::pass;
 use bytes::Bytes;
 use hither_checksum::Hasher;
 use hither_core::storage::PutOptions;
@@ -10,8 +11,8 @@ use hither_testkit::mock_http::webdav::{
     ChangeFault, LOGIN_PAGE, MockWebDavServer, OF_ANOTHER_CLIENT, PiecesTaken, PlannedFault,
     ReadFault, SizesTold, ValidatorsTold, WebDavBehaviour, WebDavFault,
 };
+use hither_testkit::waiting::task_until;
 use hither_transport::{Location, Network, TransportConfig, WebDavStorage};
-use std::time::Duration;
 use tokio::runtime::Handle;
 
 const OLD: &[u8] = b"old";
@@ -143,11 +144,20 @@ async fn a_removal_of_a_directory_that_outlasts_the_timeout_is_not_repeated() {
             _ => later,
         });
         let server = server.unwrap();
-        let mut config = TransportConfig::default();
-        config.first_byte_timeout = Duration::from_secs(1);
+        let config = TransportConfig::default();
+        let timeout = config.first_byte_timeout;
         let network = Network::new(config, Handle::current(), None);
         let root = Location::parse(&server.url_of("/")).unwrap();
-        let done = WebDavStorage::new(root, network).remove_tree("tree").await;
+        let storage = WebDavStorage::new(root, network);
+        let passing = async {
+            assert!(task_until(|| server.count("DELETE") == 1).await);
+            pass(timeout).await;
+            std::future::pending().await
+        };
+        let done = tokio::select! {
+            done = storage.remove_tree("tree") => done,
+            () = passing => unreachable!("it has no end"),
+        };
         assert_eq!(server.count("DELETE"), 1, "{done:?}");
         let error = done.err().map(|error| error.to_string());
         let is_told = |error: String| error.contains("may have been carried out");

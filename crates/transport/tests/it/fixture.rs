@@ -4,6 +4,7 @@ use bytes::Bytes;
 use hither_core::{Error, ErrorKind, ResponseMeta, Source};
 use hither_read::{Reader, ReaderConfig};
 use hither_testkit::mock_http::{Fault, FaultTrigger, MockHttpServer};
+use hither_testkit::waiting::task_until;
 use hither_transport::{HttpSource, Location, Network, TransportConfig};
 use std::ops::Range;
 use std::sync::Arc;
@@ -46,6 +47,38 @@ pub(crate) fn impatient() -> TransportConfig {
     config.first_byte_timeout = Duration::from_millis(150);
     config.no_progress_timeout = Duration::from_millis(150);
     config
+}
+
+/// Timeouts that only [`past_stalls`] lets expire: no machine is that busy.
+pub(crate) fn patient(connections: usize) -> TransportConfig {
+    let mut config = with_connections(connections);
+    config.first_byte_timeout = PASSED;
+    config.no_progress_timeout = PASSED;
+    config
+}
+
+/// The time that passes at each stall.
+const PASSED: Duration = Duration::from_secs(10);
+
+/// Sets the clock of the runtime, which must have one thread, forward.
+pub(crate) async fn pass(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
+}
+
+/// The result of `work`, during which the timeouts of [`patient`] expire at each stall of `peer`.
+pub(crate) async fn past_stalls<T>(peer: &MockHttpServer, work: impl Future<Output = T>) -> T {
+    let passing = async {
+        for stalls in 1.. {
+            assert!(task_until(|| peer.stalls() >= stalls).await, "no stall {stalls}");
+            pass(PASSED).await;
+        }
+    };
+    tokio::select! {
+        result = work => result,
+        () = passing => unreachable!("it has no end"),
+    }
 }
 
 pub(crate) fn with_connections(connections: usize) -> TransportConfig {
@@ -159,7 +192,8 @@ pub(crate) async fn expect_bytes(
     requests: usize,
 ) {
     let source = source(&peer.url(), config);
-    let got = read(&source, &THREE).await.unwrap_or_else(|error| panic!("{what}: {error:?}"));
+    let got = past_stalls(peer, read(&source, &THREE)).await;
+    let got = got.unwrap_or_else(|error| panic!("{what}: {error:?}"));
     got.is_exact(&content(LARGE), &THREE).unwrap_or_else(|error| panic!("{what}: {error}"));
     let sent = peer.log().len();
     assert!(sent <= requests, "{what}: {sent} requests, expected at most {requests}");
@@ -174,7 +208,7 @@ pub(crate) async fn expect_error(
     requests: usize,
 ) {
     let source = source(&peer.url(), config);
-    match read(&source, &THREE).await {
+    match past_stalls(peer, read(&source, &THREE)).await {
         Ok(_) => panic!("{what}: went well, expected {kind:?}"),
         Err(error) => assert_eq!(error.kind(), kind, "{what}: {error:?}"),
     }

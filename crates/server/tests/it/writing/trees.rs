@@ -396,8 +396,7 @@ fn an_upload_that_stalls_ends_with_what_came() {
     );
     let begin = |bytes: usize| {
         let mut stream = served.connect();
-        stream.write_all(head.as_bytes()).unwrap();
-        stream.write_all(&body[..bytes]).unwrap();
+        stream.write_all(&[head.as_bytes(), &body[..bytes]].concat()).unwrap();
         stream
     };
     let stalled = reply(&mut begin(body.len() - 20));

@@ -3,7 +3,7 @@
 
 use crate::connect::http2_server::{Flaw, Multiplexer, Remembers};
 use crate::connect::tls::trusting;
-use crate::fixture::{LARGE, content, read, read_exactly};
+use crate::fixture::{LARGE, content, pass, read, read_exactly};
 use hither_core::endpoint::RangeSupport;
 use hither_core::{Endpoint, Source};
 use hither_testkit::waiting::task_until;
@@ -11,7 +11,6 @@ use hither_transport::{HttpSource, Location, Network, TransportConfig};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 use tokio::runtime::Handle;
 
 const STREAMS: u32 = 50;
@@ -227,12 +226,22 @@ async fn a_cancelled_request_leaves_its_connection_open() {
 #[tokio::test]
 async fn a_stream_without_a_response_ends_in_its_own_timeout() {
     let server = Multiplexer::start(LARGE, STREAMS, Flaw::Stall(3)).await;
-    let mut config = config(&server);
-    config.first_byte_timeout = Duration::from_millis(150);
+    let config = config(&server);
+    let timeout = config.first_byte_timeout;
     let (network, _) = network(config, known(RangeSupport::Single, STREAMS as usize));
     let source = source_on(&network, &server);
-    let got = read_exactly(&source, &pieces(10)).await.unwrap();
-    got.is_exact(&content(LARGE), &pieces(10)).unwrap();
+    let passing = async {
+        let has_others = || network.counters().totals().bytes_payload == 9 * 200;
+        assert!(task_until(has_others).await, "{:?}", network.counters().totals());
+        pass(timeout).await;
+        std::future::pending().await
+    };
+    let wanted = pieces(10);
+    let got = tokio::select! {
+        got = read_exactly(&source, &wanted) => got.unwrap(),
+        () = passing => unreachable!("it has no end"),
+    };
+    got.is_exact(&content(LARGE), &wanted).unwrap();
     assert_eq!((got.retries, server.requests()), (1, 11));
     assert_eq!(source.endpoint().streams, STREAMS as usize);
 }

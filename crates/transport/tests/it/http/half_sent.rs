@@ -145,13 +145,13 @@ async fn a_server_that_refuses_for_now_is_asked_again_whatever_the_method() {
 }
 
 #[tokio::test]
-async fn a_server_that_stays_busy_is_asked_until_the_first_byte_timeout() {
+async fn a_server_that_stays_busy_is_asked_until_the_busy_timeout() {
     let later =
         "Retry-After: Sat, 21 Nov 2026 12:57:38 GMT\r\nDate: Sat, 21 Nov 2026 11:57:38 GMT\r\n";
     for (fields, is_repeated) in [("", true), ("Retry-After: 61\r\n", false), (later, false)] {
         let server = server(vec![LossyAct::Respond(503, fields, "")]);
         let mut config = TransportConfig::default();
-        config.first_byte_timeout = Duration::from_millis(400);
+        config.retry.busy_timeout = Duration::from_millis(400);
         let reply = network(config).call(request(&server, "PROPFIND", 0)).await.unwrap();
         assert_eq!((reply.status.as_u16(), reply.has_waited), (503, is_repeated));
         assert_eq!(server.count("PROPFIND") > 1, is_repeated, "{fields}");

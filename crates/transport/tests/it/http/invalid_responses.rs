@@ -1,8 +1,7 @@
 //! Inconsistent responses: none of their bytes are delivered.
 
 use crate::fixture::{
-    LARGE, SMALL, THREE, expect_bytes, expect_error, impatient, peer, read, source,
-    with_connections,
+    LARGE, SMALL, THREE, expect_bytes, expect_error, patient, peer, read, source, with_connections,
 };
 use hither_core::ErrorKind;
 use hither_testkit::mock_http::{Fault, FaultTrigger, ResponsePosition};
@@ -43,8 +42,6 @@ async fn an_endless_header_is_rejected() {
 
 #[tokio::test]
 async fn ranges_that_were_not_requested_are_no_progress() {
-    let mut config = impatient();
-    config.max_connections = 1;
     let peer = peer(
         LARGE,
         [
@@ -52,7 +49,7 @@ async fn ranges_that_were_not_requested_are_no_progress() {
             (FaultTrigger::Always, Fault::Stall(ResponsePosition::PartData(1))),
         ],
     );
-    expect_error("shifted", &peer, config, ErrorKind::Timeout, 4).await;
+    expect_error("shifted", &peer, patient(1), ErrorKind::Timeout, 4).await;
 }
 
 #[tokio::test]

@@ -1,13 +1,11 @@
 //! The first-byte timeout and the no-progress timeout.
 
-use crate::fixture::{LARGE, expect_bytes, expect_error, impatient, peer};
+use crate::fixture::{LARGE, expect_bytes, expect_error, patient, peer};
 use hither_core::ErrorKind;
 use hither_testkit::mock_http::{Fault, FaultTrigger, ResponsePosition};
 
 #[tokio::test]
 async fn a_stall_costs_a_timeout_and_a_connection() {
-    let mut config = impatient();
-    config.max_connections = 1;
     for place in [
         ResponsePosition::Answer(0),
         ResponsePosition::Answer(20),
@@ -15,7 +13,7 @@ async fn a_stall_costs_a_timeout_and_a_connection() {
         ResponsePosition::PartData(2),
     ] {
         let peer = peer(LARGE, [(FaultTrigger::Nth(0), Fault::Stall(place))]);
-        expect_bytes(&format!("{place:?}"), &peer, config.clone(), 2).await;
+        expect_bytes(&format!("{place:?}"), &peer, patient(1), 2).await;
         assert_eq!(peer.connections(), 2, "{place:?}");
     }
 }
@@ -26,7 +24,7 @@ async fn a_server_that_always_stalls_ends_with_an_error() {
         let peer = peer(LARGE, [(FaultTrigger::Always, Fault::Stall(place))]);
         // Four on each of two connections, and those that one connection sends before it is known
         // that the other has failed.
-        expect_error(&format!("{place:?}"), &peer, impatient(), ErrorKind::Timeout, 10).await;
+        expect_error(&format!("{place:?}"), &peer, patient(2), ErrorKind::Timeout, 10).await;
     }
 }
 
@@ -39,7 +37,5 @@ async fn a_stalled_body_of_a_redirect_does_not_stop_it() {
             (FaultTrigger::Nth(0), Fault::Stall(ResponsePosition::Body(3))),
         ],
     );
-    let mut config = impatient();
-    config.max_connections = 1;
-    expect_bytes("redirect", &peer, config, 2).await;
+    expect_bytes("redirect", &peer, patient(1), 2).await;
 }

@@ -67,12 +67,14 @@ struct Client {
     known: Option<Endpoint>,
     ranges: Vec<Range<u64>>,
     content: Bytes,
+    /// The timeouts, if not the default ones.
+    timeout: Option<Duration>,
 }
 
 impl Client {
     fn new(verify: PageChecksums, known: Option<&Endpoint>, ranges: &[Range<u64>]) -> Self {
         let content = content(SIZE).into();
-        Self { verify, known: known.cloned(), ranges: ranges.to_vec(), content }
+        Self { verify, known: known.cloned(), ranges: ranges.to_vec(), content, timeout: None }
     }
 
     /// A separate server for this client.
@@ -84,8 +86,9 @@ impl Client {
         let mut config = TransportConfig::default();
         config.max_connections = 4;
         config.verify = self.verify;
-        config.first_byte_timeout = Duration::from_secs(1);
-        config.no_progress_timeout = Duration::from_secs(1);
+        if let Some(timeout) = self.timeout {
+            (config.first_byte_timeout, config.no_progress_timeout) = (timeout, timeout);
+        }
         let ledger =
             self.known.clone().map(|endpoint| Arc::new(Known(endpoint)) as Arc<dyn EndpointStore>);
         source_on(&Network::new(config, Handle::current(), ledger), peer)
@@ -118,7 +121,8 @@ async fn clients() -> Vec<Client> {
     for ranges in [one, many] {
         for known in [None, Some(&known)] {
             for verify in [PageChecksums::Long, PageChecksums::Always] {
-                clients.push(Client::new(verify, known, &ranges));
+                let timeout = Some(Duration::from_secs(1));
+                clients.push(Client { timeout, ..Client::new(verify, known, &ranges) });
             }
         }
     }
