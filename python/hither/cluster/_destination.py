@@ -1,7 +1,7 @@
 """The destination of a job: its directory, and the directory of the fences in it.
 
 A removed fence keeps late nodes out only where no request but the coordinator's can create it
-again. XrdHttp, nginx with ``create_full_put_path`` and others create missing directories for a file
+again. XRootD, nginx with ``create_full_put_path`` and others create missing directories for a file
 that is put below them; a run begins with a test for that. On such servers a file, the *tombstone*,
 takes the place of each removed fence, and no lease is granted again before it exists: no file can
 be put below a file.
@@ -248,14 +248,8 @@ class Destination:
         """Test whether the server creates missing directories, and tombstones prevent that."""
         name = below(self.aside, f"probe-{secrets.token_hex(4)}")
         inside = below(name, "file")
-        try:
-            self._files.put(inside, TOMBSTONE)
-        except FileNotFoundError:
-            if self._kind(name) is None:
-                return
-        except HitherError:
-            # The error does not show it, so the worse case is assumed.
-            pass
+        if not self._may_make_directories(name, inside):
+            return
         self._needs_tombstones = True
         is_closed, why = False, "it stores files below a name that is a file"
         try:
@@ -273,6 +267,21 @@ class Destination:
                 " machine"
             )
             raise UnsupportedError(message)
+
+    def _may_make_directories(self, name: str, inside: str) -> bool:
+        """Return whether a file that is put below a missing directory may create it."""
+        if re.match(r"x?roots?://", self.target):
+            # XRootD servers do. The client asks for the directory first, but not for one that it
+            # has seen: the fence of a late node.
+            return True
+        try:
+            self._files.put(inside, TOMBSTONE)
+        except FileNotFoundError:
+            return self._kind(name) is not None
+        except HitherError:
+            # The error does not show it, so the worse case is assumed.
+            pass
+        return True
 
     def _close(self, url: str) -> None:
         """Remove a directory, and put a file in its place where a server would make it again."""
