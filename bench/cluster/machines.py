@@ -13,6 +13,8 @@ from pathlib import Path
 from bench.harness.links import Loopback
 
 NETWORK = "10.78.0."
+NOBODY = "02:00:00:00:00:01"
+"""The hardware address of no machine."""
 BUCKET = "64kb"
 """Bytes that a line sends at once: two full packets of the kernel's."""
 
@@ -79,6 +81,19 @@ class Machines:
         """The same, but packets vanish at the switch, and no interface notices."""
         where = ["nomaster"] if off else ["master", "switch"]
         ip("-n", self.hub.name, "link", "set", f"to-{name}{line or ''}", *where)
+
+    def second_hub(self) -> Machine:
+        """Gives the hub a second address; returns the hub with that one."""
+        hub = Machine(self.hub.name, f"{NETWORK}2")
+        ip("-n", hub.name, "addr", "add", f"{hub.server_host}/24", "dev", "switch")
+        return hub
+
+    def lose(self, name: str, host: str, *, off: bool) -> None:
+        """Packets of a machine to one address vanish at the switch, or arrive again."""
+        machine = self.machines[name].name
+        for line in self.lines():
+            words = ["replace", host, "lladdr", NOBODY, "nud", "permanent"] if off else ["del", host]
+            ip("-n", machine, "neigh", *words, "dev", line)
 
     def received(self, name: str, line: int = 0) -> int:
         """Returns the bytes that came to a machine over a line."""

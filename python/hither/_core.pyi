@@ -266,11 +266,26 @@ def client_option_table() -> list[dict[str, Any]]:
 def shutdown() -> None:
     """Stop threads of the library from entering the interpreter; wait for those inside."""
 
+def coarse_name(name: str) -> str:
+    """Return a text that is equal for all names that collide at some destination."""
+
+def is_one_name(client: Client, directory: str, name: str, other: str) -> Job[bool]:
+    """Return whether an existing directory takes two names for one."""
+
+def is_plain_name(name: str) -> bool:
+    """Return whether every destination lists a name as it was written, but for its case."""
+
+def name_difference(name: str, other: str) -> tuple[str, str, bool]:
+    """Return the characters in which two names differ, and whether their last ones do."""
+
 def redact_url(url: str) -> str:
     """Return a URL for messages, without user, password, query and fragment."""
 
 def suggestion(wanted: str, names: Sequence[str]) -> str:
     """Return the end of an error for an unknown name: similar names, or all if they are few."""
+
+def unlisted_names(client: Client, directory: str, names: Sequence[str]) -> Job[list[tuple[str, str, bool]]]:
+    """Return names that a listing lacks, each with the reason, and whether it is there."""
 
 def validators_differ(one: str, other: str) -> bool:
     """Return whether two entity tags or dates are of different versions of a file."""

@@ -54,7 +54,7 @@ impl Client {
 
     /// Creates a job of `run` on the client of this process; `convert` converts its result to an
     /// object.
-    fn job<T, F>(
+    pub(crate) fn job<T, F>(
         &self,
         run: impl FnOnce(Arc<ClientHandle>) -> F,
         convert: impl FnOnce(T, Python<'_>) -> PyResult<Py<PyAny>> + Send + 'static,

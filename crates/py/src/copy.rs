@@ -1,5 +1,7 @@
 //! Copies, syncs and checks: their options from Python, and their results as dictionaries.
 
+pub(crate) mod names;
+
 use hither::{
     CheckOptions, CheckSummary, CompareBy, CopyOptions, CopySummary, Error, ErrorKind, Filter,
     FilterOptions, OverwritePolicy, SyncOptions, TreeDifference, Verify,

@@ -4,6 +4,9 @@ use crate::buffer::Buffer;
 use crate::client::Client;
 use crate::column::{Column, Strings};
 use crate::copy::CopyProgress;
+use crate::copy::names::{
+    coarse_name, is_one_name, is_plain_name, name_difference, unlisted_names,
+};
 use crate::entry::Entry;
 use crate::error::{redact_url, suggestion, validators_differ};
 use crate::file::{File, FileStat, Hint};
@@ -35,9 +38,14 @@ pub fn add_items(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Strings>()?;
     module.add_class::<Tree>()?;
     module.add_function(wrap_pyfunction!(client_option_table, module)?)?;
+    module.add_function(wrap_pyfunction!(coarse_name, module)?)?;
+    module.add_function(wrap_pyfunction!(is_one_name, module)?)?;
+    module.add_function(wrap_pyfunction!(is_plain_name, module)?)?;
+    module.add_function(wrap_pyfunction!(name_difference, module)?)?;
     module.add_function(wrap_pyfunction!(redact_url, module)?)?;
     module.add_function(wrap_pyfunction!(shutdown, module)?)?;
     module.add_function(wrap_pyfunction!(suggestion, module)?)?;
+    module.add_function(wrap_pyfunction!(unlisted_names, module)?)?;
     module.add_function(wrap_pyfunction!(validators_differ, module)?)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))
 }

@@ -27,7 +27,7 @@ pub(crate) mod send_batch;
 pub(crate) mod small_files;
 
 use crate::copy::context::CopyContext;
-use crate::copy::target_directory::make_directory;
+use crate::copy::target_directory::{make_directory, make_subdirectory};
 use crate::destination::folding::MetPaths;
 use crate::destination::{CopyPath, Target};
 use crate::file::item::CopyItem;
@@ -110,7 +110,7 @@ async fn take(
     match event {
         TreeEvent::Directory(path) if is_taken(shared, root, &path, taken).await => {
             let made = match root.target_of(&path) {
-                Ok(target) => make_directory(shared.results(), &target).await,
+                Ok(target) => make_subdirectory(shared.results(), &target).await,
                 Err(error) => Err(error),
             };
             if let Err(error) = made {

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from hither.cluster import _node
 from hither.cluster._destination import Destination, Fences
 from hither.cluster._lease_sizing import LeaseSizing
-from hither.cluster._listing import Listing
+from hither.cluster._listing import LOOKS, Listing
 from hither.cluster._manifest import Lease, LeaseSize, Manifest, Totals
 from hither.cluster._names import below, contents
 from hither.cluster._shares import Share, Shares
@@ -132,6 +132,7 @@ class Coordinator:
                 self._wait()
                 show(self.progress())
             self._listing.join()
+            self._look_at_names()
             self._totals = self._manifest.totals()
             progress = self.progress()
             show(progress)
@@ -196,6 +197,14 @@ class Coordinator:
 
     def _open_manifest(self) -> Manifest:
         return Manifest(self._folder / "manifest.sqlite", large_bytes=self._options.large_bytes)
+
+    def _look_at_names(self) -> None:
+        """Fail names that the destination stores as others."""
+        unseen = self._manifest.unseen()
+        with ThreadPoolExecutor(LOOKS, "hither-looks") as pool:
+            looks = pool.map(self._destination.unlisted, unseen.keys(), unseen.values())
+            for directory, unlisted in zip(unseen, looks, strict=True):
+                self._manifest.looked_at(directory, unlisted)
 
     # Leases.
 

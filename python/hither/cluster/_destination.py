@@ -1,7 +1,7 @@
 """The destination of a job: its directory, and the directory of the fences in it.
 
 A removed fence keeps late nodes out only where no request but the coordinator's can create it
-again. XrdHttp, nginx with ``create_full_put_path`` and others create missing directories for a file
+again. XRootD, nginx with ``create_full_put_path`` and others create missing directories for a file
 that is put below them; a run begins with a test for that. On such servers a file, the *tombstone*,
 takes the place of each removed fence, and no lease is granted again before it exists: no file can
 be put below a file.
@@ -22,10 +22,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
-from unicodedata import normalize
 
 from hither._client import default_client
-from hither._core import redact_url
+from hither._core import is_one_name, name_difference, redact_url, unlisted_names
 from hither._urls import split_query
 from hither.cluster._names import below, contents, is_url, is_within, last_name
 from hither.exceptions import CorruptError, HitherError, InvalidError, UnavailableError, UnsupportedError
@@ -54,9 +53,10 @@ class Destination:
     def __init__(self, options: ClusterOptions, manifest: Manifest, job: str) -> None:
         """Choose the target of the tree; make that directory and the one of the fences in it."""
         self._files = default_client()
+        self._core = self._files._core  # noqa: SLF001
         self._name = f".hither-cluster-{options.job_folder().name}"
         self._needs_tombstones = False
-        self._ignored: dict[tuple[str, str], bool] = {}
+        self._answers: dict[tuple[str, str, str, bool], bool] = {}
         self.notices: list[str] = []
         """Names that are left at the destination, and why."""
         target = manifest.fact("target")
@@ -150,38 +150,36 @@ class Destination:
             self._remove(below(self.target, self._name))
 
     def is_one(self, path: str, other: str) -> bool:
-        """Return whether two paths of one directory, which differ in case or form, may become one.
+        """Return whether two paths of one directory, whose coarse forms are equal, may become one.
 
         The test is made in their directory, or the nearest existing one above it, and in that of
         the fences, where they may wait for their names.
         """
-        relative = path.rpartition("/")[0]
+        relative, _, name = path.rpartition("/")
         while relative and self._kind(below(self.target, relative)) != "directory":
             relative = relative.rpartition("/")[0]
         directories = {self.target, below(self.target, relative) if relative else self.target}
-        return any(self._folded(it, path) == self._folded(it, other) for it in directories)
+        return any(self._takes_for_one(it, name, other.rpartition("/")[2]) for it in directories)
 
-    def _folded(self, directory: str, path: str) -> str:
-        """Return a form of a path that is equal for paths that are one in a directory."""
-        if self._ignores(directory, "A", "a"):
-            path = path.lower()
-        if not path.isascii() and self._ignores(directory, "\u00e9", "e\u0301"):
-            path = normalize("NFC", path)
-        return path
+    def unlisted(self, directory: str, names: Iterable[str]) -> list[tuple[str, str, bool]]:
+        """Return the names of a directory that its complete listing lacks in any spelling.
 
-    def _ignores(self, directory: str, one: str, other: str) -> bool:
-        """Return whether a file made under a name with ``one`` also exists with ``other``."""
-        asked = (directory, one)
-        if asked not in self._ignored:
-            name = f".hither-{secrets.token_hex(8)}"
-            self._files.put(below(directory, name + one), b"")
-            try:
-                self._ignored[asked] = self._kind(below(directory, name + other)) is not None
-            finally:
-                # A server may allow writing files and not removing them.
-                with contextlib.suppress(HitherError):
-                    self._files.remove(below(directory, name + one))
-        return self._ignored[asked]
+        Each has the reason, and whether the server has it nevertheless, and so under another name.
+        """
+        if not is_url(self.target):
+            return []
+        url = below(self.target, directory) if directory else self.target
+        return unlisted_names(self._core, url, list(names)).wait()
+
+    def _takes_for_one(self, directory: str, name: str, other: str) -> bool:
+        """Return whether an existing directory takes two names for one.
+
+        Each difference is tested once.
+        """
+        asked = (directory, *name_difference(name, other))
+        if asked not in self._answers:
+            self._answers[asked] = is_one_name(self._core, directory, name, other).wait()
+        return self._answers[asked]
 
     def _chosen(self, options: ClusterOptions) -> str:
         """Return the directory that the tree becomes."""
@@ -250,14 +248,8 @@ class Destination:
         """Test whether the server creates missing directories, and tombstones prevent that."""
         name = below(self.aside, f"probe-{secrets.token_hex(4)}")
         inside = below(name, "file")
-        try:
-            self._files.put(inside, TOMBSTONE)
-        except FileNotFoundError:
-            if self._kind(name) is None:
-                return
-        except HitherError:
-            # The error does not show it, so the worse case is assumed.
-            pass
+        if not self._may_make_directories(name, inside):
+            return
         self._needs_tombstones = True
         is_closed, why = False, "it stores files below a name that is a file"
         try:
@@ -275,6 +267,21 @@ class Destination:
                 " machine"
             )
             raise UnsupportedError(message)
+
+    def _may_make_directories(self, name: str, inside: str) -> bool:
+        """Return whether a file that is put below a missing directory may create it."""
+        if re.match(r"x?roots?://", self.target):
+            # XRootD servers do. The client asks for the directory first, but not for one that it
+            # has seen: the fence of a late node.
+            return True
+        try:
+            self._files.put(inside, TOMBSTONE)
+        except FileNotFoundError:
+            return self._kind(name) is not None
+        except HitherError:
+            # The error does not show it, so the worse case is assumed.
+            pass
+        return True
 
     def _close(self, url: str) -> None:
         """Remove a directory, and put a file in its place where a server would make it again."""

@@ -12,7 +12,8 @@ are done or leased are kept; a file stays done only if the source (:meth:`Manife
 destination (:meth:`Manifest.copy_again`) still have it unchanged.
 
 Where two names of a directory may be one at the destination, both wait, with everything below the
-second: the listing tests them at its end (:meth:`Manifest.alike`).
+second: the listing tests them at its end (:meth:`Manifest.alike`). The directories in which unusual
+names were written are looked at when all is copied (:meth:`Manifest.unseen`).
 
 A node that loses a range may continue to write to the upload, so the upload counts as shared from
 then on, and the node that finishes the file copies it first.
@@ -29,7 +30,8 @@ import re
 import sqlite3
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from unicodedata import normalize
+
+from hither._core import coarse_name, is_plain_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -68,6 +70,8 @@ CREATE TABLE IF NOT EXISTS leases (
 CREATE INDEX IF NOT EXISTS leases_by_state ON leases (state);
 CREATE TABLE IF NOT EXISTS unlisted (path TEXT PRIMARY KEY, error TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS later (path TEXT PRIMARY KEY, entry TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS unseen (
+    directory TEXT PRIMARY KEY, is_doubtful INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS workers (address TEXT PRIMARY KEY, node TEXT) WITHOUT ROWID;
 """
 
@@ -150,6 +154,8 @@ class Manifest:
         self._large_bytes = large_bytes
         self._db = sqlite3.connect(str(path), timeout=60, isolation_level=None)
         # Every change is synced: a lease whose record is lost in a crash would be granted twice.
+        self._db.create_function("is_plain", 1, lambda path: is_plain_name(_name(path)), deterministic=True)
+        self._db.create_function("directory_of", 1, lambda path: path.rpartition("/")[0], deterministic=True)
         self._db.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;" + _SCHEMA)
         if not self._db.execute("SELECT 1 FROM pragma_table_info('files') WHERE name = 'origin'").fetchone():
             # The file was written by an older version.
@@ -191,8 +197,17 @@ class Manifest:
             was_done = "UPDATE files SET state = ? WHERE state < 0 AND origin = ?"
             self._db.execute(was_done, (FileState.DONE, Origin.LISTED_AGAIN))
             self._db.execute("DELETE FROM files WHERE state NOT IN (?, ?, ?, ?)", _KEPT)
+            self._forget_doubtful()
             self._db.execute("DELETE FROM ranges WHERE file NOT IN (SELECT id FROM files)")
             self._db.execute("UPDATE files SET origin = ?", (Origin.EARLIER_RUN,))
+
+    def _forget_doubtful(self) -> None:
+        """Let files be copied again that others, stored under their names, may have replaced."""
+        doubtful = "SELECT directory FROM unseen WHERE is_doubtful"
+        if self._db.execute(doubtful).fetchone():
+            files = f"state = ? AND NOT is_directory AND directory_of(path) IN ({doubtful})"
+            self._db.execute(f"DELETE FROM files WHERE {files}", (FileState.DONE,))  # noqa: S608
+            self._db.execute("DELETE FROM unseen WHERE is_doubtful")
 
     def add(self, entries: Iterable[Mapping[str, Any]]) -> None:
         """Add files and directories out of a listing.
@@ -262,8 +277,9 @@ class Manifest:
             self._forget(path)
             if (listed := json.loads(entry)) is not None:
                 self._insert(listed, FileState.WAITING)
-            no_failure = "NOT EXISTS (SELECT 1 FROM files WHERE state = ?)"
-            self._db.execute(f"DELETE FROM facts WHERE name = 'error_kind' AND {no_failure}", (FileState.FAILED,))  # noqa: S608
+            no_failure = "NOT EXISTS (SELECT 1 FROM files WHERE state IN (?, ?))"
+            failed = (FileState.FAILED, FileState.REFUSED)
+            self._db.execute(f"DELETE FROM facts WHERE name = 'error_kind' AND {no_failure}", failed)  # noqa: S608
 
     def done_directories(self) -> list[str]:
         """Return the directories of files that an earlier run has copied."""
@@ -307,16 +323,47 @@ class Manifest:
         """
         waiting: dict[str, set[str]] = {}
         for (path,) in self._db.execute("SELECT path FROM files WHERE state = ?", (FileState.ALIKE,)):
-            waiting.setdefault(path.rpartition("/")[0], set()).add(folded(path))
+            waiting.setdefault(path.rpartition("/")[0], set()).add(_coarse(path))
         for directory, wanted in sorted(waiting.items()):
             first, end = _below(directory)
             query = "SELECT path, state FROM files WHERE path >= ? AND path < ? AND state != ? AND origin != ?"
             groups: dict[str, tuple[list[str], list[str]]] = {}
             for path, state in self._db.execute(query, (first, end, FileState.REFUSED, Origin.EARLIER_RUN)):
-                if "/" not in path[len(first) :] and folded(path) in wanted:
-                    group = groups.setdefault(folded(path), ([], []))
+                if "/" not in path[len(first) :] and _coarse(path) in wanted:
+                    group = groups.setdefault(_coarse(path), ([], []))
                     group[state == FileState.ALIKE].append(path)
             yield from groups.values()
+
+    def unseen(self) -> dict[str, list[str]]:
+        """Return the unusual names of each directory that is still to be looked at."""
+        found = {}
+        for (directory,) in self._db.execute("SELECT directory FROM unseen WHERE NOT is_doubtful"):
+            first, end = _below(directory)
+            query = (
+                "SELECT substr(path, ?) FROM files WHERE path >= ? AND path < ? AND +state IN (?, ?)"
+                " AND instr(substr(path, ?), '/') = 0 AND NOT is_plain(path)"
+            )
+            start = len(first) + 1
+            rows = self._db.execute(query, (start, first, end, FileState.DONE, FileState.FAILED, start))
+            found[directory] = [name for (name,) in rows]
+        return found
+
+    def looked_at(self, directory: str, unlisted: Iterable[tuple[str, str, bool]]) -> None:
+        """Fail names that the listing of a directory lacks.
+
+        Each has the reason, and whether the server has it nevertheless: then it is stored under
+        another name, whose file it may have replaced, so the next run copies all files of the
+        directory again.
+        """
+        first, _ = _below(directory)
+        with self._change():
+            self._db.execute("DELETE FROM unseen WHERE directory = ?", (directory,))
+            for name, error, is_there in unlisted:
+                if is_there:
+                    self._db.execute("INSERT OR REPLACE INTO unseen VALUES (?, 1)", (directory,))
+                fail = "UPDATE files SET state = ?, error = ? WHERE path = ? AND state = ?"
+                self._db.execute(fail, (FileState.FAILED, error, first + name, FileState.DONE))
+                self._note_kind("Invalid" if is_there else "NotFound", "path", first + name)
 
     def refuse(self, path: str, error: str) -> None:
         """Fail a path that waits, and everything below it."""
@@ -325,6 +372,7 @@ class Manifest:
                 "UPDATE files SET state = ?, error = ? WHERE state < 0 AND (path = ? OR (path > ? AND path < ?))",
                 (FileState.REFUSED, error, path, f"{path}/", f"{path}0"),
             )
+            self.fact("error_kind", "Invalid")
 
     def release_alike(self) -> None:
         """Let all paths be copied, except refused ones and those that an earlier run has copied."""
@@ -496,6 +544,7 @@ class Manifest:
             if lease is None:
                 return False
             error = result.get("error")
+            self._note_unusual(lease)
             if error is not None:
                 self._failed(lease, *error)
             elif lease.kind == "files":
@@ -524,6 +573,13 @@ class Manifest:
                 "UPDATE leases SET state = 'waiting' WHERE id = ? AND epoch = ? AND state = 'revoking'",
                 (int(lease), int(epoch)),
             )
+
+    def _note_unusual(self, lease: Lease) -> None:
+        """Record the directories in which a lease has written unusual names."""
+        if lease.kind in {"files", "finish"}:
+            whose, which = ("lease", lease.id) if lease.kind == "files" else ("id", lease.file)
+            query = f"SELECT DISTINCT directory_of(path), 0 FROM files WHERE {whose} = ? AND NOT is_plain(path)"  # noqa: S608
+            self._db.execute(f"INSERT OR IGNORE INTO unseen {query}", (which,))
 
     def _absorb_files(self, lease: Lease, failures: Iterable[tuple[str, str, str]]) -> None:
         for path, kind, message in failures:
@@ -655,9 +711,13 @@ class _Change:
         self._db.execute("COMMIT" if kind is None else "ROLLBACK")
 
 
-def folded(path: str) -> str:
-    """Return a form of a path that is equal for all paths that any destination may take for one."""
-    return normalize("NFC", path.lower())
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _coarse(path: str) -> str:
+    """Return a form that is equal for paths of a directory that may be one at a destination."""
+    return coarse_name(_name(path))
 
 
 def _columns(entry: Mapping[str, Any], large_bytes: int) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import re
 import socket
+import unicodedata
 import urllib.parse
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,6 +12,17 @@ from e2e.loopback_server import LoopbackServer, QuietHandler
 
 MODIFIED = 1_700_000_000
 """The time of all files."""
+FOLDS = {
+    "upper case": str.upper,
+    "case folding": str.casefold,
+    "NFKC": lambda name: unicodedata.normalize("NFKC", name).casefold(),
+}
+RENAMES = {
+    "end": lambda name: name.rstrip(". "),
+    "colon": lambda name: name.replace(":", "_"),
+    "plus": lambda name: name.replace("+", " "),
+    "unforeseen": lambda name: name.replace("@", "-at-"),
+}
 
 
 @dataclass

@@ -1,10 +1,11 @@
 """Destinations that ignore differences of names: no file of a source silently replaces another one."""
 
-import unicodedata
+import urllib.request
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from behaviours.foreign_server import Exchange, Site, serving
+import served
+from behaviours.foreign_server import FOLDS, RENAMES, Exchange, Site, serving
 
 ONE = b"of one name" * 30
 TWO = b"of the other, longer one" * 30
@@ -45,17 +46,16 @@ class CachesNames(Exchange):
         return super().answer_delete()
 
 
-FOLDS = {
-    "upper case": str.upper,
-    "case folding": str.casefold,
-    "NFKC": lambda name: unicodedata.normalize("NFKC", name).casefold(),
-}
-RENAMES = {
-    "end": lambda name: name.rstrip(". "),
-    "colon": lambda name: name.replace(":", "_"),
-    "plus": lambda name: name.replace("+", " "),
-    "unforeseen": lambda name: name.replace("@", "-at-"),
-}
+class Copies(Exchange):
+    """A server that fetches files by itself."""
+
+    def do_COPY(self):
+        with urllib.request.urlopen(self.headers["Source"]) as source:
+            self.content = source.read()
+        self.name = self.site.held(unquote(self.path))
+        self.site.requests.append((self.command, self.name))
+        self.site.files[self.name] = self.content
+        self.answer(201, b"success: Created\n", Content_Type="text/plain")
 
 
 def tree(folder, files):
@@ -265,3 +265,16 @@ def test_a_server_that_removes_nothing_is_asked_all_the_same(hither, tmp_path, s
     held = uploaded(site)
     assert {name: held[name] for name in files} == files
     assert all(data == b"1" for name, data in held.items() if name not in files)
+
+
+@pytest.mark.parametrize("third_party", [[], ["--third-party", "pull"]], ids=["relayed", "third-party"])
+@pytest.mark.parametrize("name", ["me@home", "me@home/file"])
+def test_names_are_looked_at_where_a_tree_goes_from_server_to_server(hither, tmp_path, site, third_party, name):
+    site.ignores_case, site.renames = False, RENAMES["unforeseen"]
+    tree(tmp_path / "served/www/source", {name: ONE, "z": TWO})
+    with serving(site, Copies) as server, served.serving(tmp_path / "served") as source:
+        to = f"http://127.0.0.1:{server.port}/d/"
+        done = hither("cp", "-r", *third_party, f"{source.base}source/.", to, "--store", tmp_path / "store")
+    assert done.code == 2 and "me@home" in done.err and "another name" in done.err, done
+    assert uploaded(site) == {RENAMES["unforeseen"](name): ONE, "z": TWO}
+    assert ("COPY" in {method for method, _ in site.requests}) == bool(third_party)

@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from e2e.behaviours.foreign_server import Site, serving
+from e2e.behaviours.foreign_server import FOLDS, RENAMES, Site, serving
 from e2e.cutting import Relay
 from e2e.exfat import mounted_exfat
 from e2e.loopback_server import LoopbackServer, QuietHandler
@@ -715,6 +715,58 @@ def test_of_files_that_would_become_one_all_but_one_fail_alone(dask, tmp_path, b
         assert hither.cluster.copy(dask, f"{root}/.", f"http://127.0.0.1:{server.port}/to").failures == {}
     assert not any(".hither-" in path for path in site.files)
     assert site.files[site.held("/to/b/run.dat")] == b"bRun.dat"
+
+
+def test_names_are_one_by_any_rule_of_folding(dask, tmp_path):
+    one, two = b"of one name" * 30, b"of the other name" * 30
+    for number, (rule, pair) in enumerate(
+        [
+            ({"fold": FOLDS["upper case"]}, ("λογος.dat", "λογοσ.dat")),
+            ({"fold": FOLDS["case folding"]}, ("strasse", "straße")),
+            ({"fold": FOLDS["NFKC"]}, ("10µm", "10μm")),
+            ({"renames": RENAMES["end"]}, ("a", "a.")),
+            ({"renames": RENAMES["colon"]}, ("12:00/in", "12_00/in")),
+        ]
+    ):
+        root = tmp_path / f"tree{number}"
+        for name, data in zip((*pair, "z"), (one, two, one), strict=True):
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_bytes(data)
+        site = Site({"/": None, "/to/": None}, lambda _: False, **rule)
+        with serving(site) as server:
+            for _ in range(2):
+                done = hither.cluster.copy(dask, f"{root}/.", f"http://127.0.0.1:{server.port}/to")
+                assert set(done.failures) & set(pair), (pair, done)
+                assert done.error_kind == "invalid"
+                held = {path: data for path, data in site.files.items() if data and ".hither-" not in path}
+                kept = next(data for name, data in zip(pair, (one, two), strict=True) if name not in done.failures)
+                assert sorted(held.values()) == sorted([kept, one]), (pair, done)
+            (failed,) = set(pair) & set(done.failures)
+            (root / failed).unlink()
+            if "/" in failed:
+                (root / failed).parent.rmdir()
+            assert hither.cluster.copy(dask, f"{root}/.", f"http://127.0.0.1:{server.port}/to").failures == {}
+
+
+def test_no_file_is_replaced_by_one_that_the_server_stores_under_its_name(dask, tmp_path):
+    root = tmp_path / "tree"
+    files = {"x-at-y": b"of one name", "x@y": b"of another!", "z": b"z"}
+    for name, data in files.items():
+        (root / "d").mkdir(parents=True, exist_ok=True)
+        (root / "d" / name).write_bytes(data)
+    (root / "me@home").mkdir()
+    site = Site({"/": None, "/to/": None}, lambda _: False, renames=RENAMES["unforeseen"])
+    with serving(site) as server:
+        copy = lambda: hither.cluster.copy(dask, f"{root}/.", f"http://127.0.0.1:{server.port}/to")  # noqa: E731
+        for _ in range(2):
+            done = copy()
+            assert (set(done.failures), done.error_kind) == ({"d/x@y", "me@home"}, "invalid"), done
+            assert all("another name" in why for why in done.failures.values())
+        (root / "d/x@y").unlink()
+        (root / "me@home").rmdir()
+        assert copy().failures == {}
+    held = {path: data for path, data in site.files.items() if data and ".hither-" not in path}
+    assert held == {f"/to/d/{name}": data for name, data in files.items() if name != "x@y"}
 
 
 @pytest.mark.parametrize("kind", ["a folder", "nginx"])

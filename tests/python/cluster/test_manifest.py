@@ -344,7 +344,10 @@ def test_no_range_is_dealt_out_of_a_file_that_failed_and_the_retry_begins_with_a
         assert (lease.kind, work["part"]["token"]) == ("range", "new")
 
 
-@pytest.mark.parametrize("two", [("d/File", "d/file"), ("D", "d"), ("Ä", "a\u0308"), ("É", "é")])
+@pytest.mark.parametrize(
+    "two",
+    [("d/File", "d/file"), ("D", "d"), ("Ä", "a\u0308"), ("É", "é"), ("λογος", "λογοσ"), ("ss", "ß"), ("d/a", "d/a.")],
+)
 def test_names_that_may_be_one_wait_until_that_is_known(two):
     manifest = Manifest(":memory:")
     first, second = two
@@ -579,3 +582,19 @@ def test_a_manifest_goes_on_where_it_was(tmp_path):
     assert manifest.fact("job", "second") == "first"
     assert manifest.open_leases() == [lease]
     assert [it["path"] for it in leased(manifest)[1]["files"]] == ["b"]
+
+
+def test_where_a_name_is_stored_as_another_the_next_run_copies_its_directory_again():
+    manifest = Manifest(":memory:")
+    listed = [entry("d") | {"kind": "directory"}, entry("d/plain"), entry("d/x@y"), entry("e/ä"), entry("e/plain")]
+    manifest.add(listed)
+    manifest.end_listing()
+    assert done(manifest) == [it["path"] for it in listed[1:]]
+    assert manifest.unseen() == {"d": ["x@y"], "e": ["ä"]}
+    manifest.looked_at("d", [("x@y", "it is another name", True)])
+    manifest.looked_at("e", [("ä", "it is gone", False)])
+    assert (manifest.unseen(), manifest.error_kind()) == ({}, "invalid")
+    assert dict(manifest.failures()) == {"d/x@y": "it is another name", "e/ä": "it is gone"}
+    assert manifest.totals().files_done == 2
+    assert begun_again(manifest, *listed) == ["d/plain", "d/x@y", "e/ä"]
+    assert manifest.unseen() == {"d": ["x@y"], "e": ["ä"]}

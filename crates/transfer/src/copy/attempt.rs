@@ -113,7 +113,10 @@ async fn move_by_servers(shared: &CopyContext, item: &CopyItem) -> bool {
             shared.results().summary().files_skipped += 1;
             shared.resources.progress.done_file();
         }
-        Ok(MoveResult::Moved) => shared.resources.progress.done_file(),
+        Ok(MoveResult::Moved) => {
+            shared.resources.progress.done_file();
+            shared.results().look_at_unseen(false, shared.resources.journal.as_ref()).await;
+        }
         Err(error) => shared.results().failed(item.name.clone(), error),
     }
     true

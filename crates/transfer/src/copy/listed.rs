@@ -12,7 +12,7 @@ use crate::copy;
 use crate::copy::context::CopyContext;
 use crate::copy::queue::Queue;
 use crate::copy::setup;
-use crate::copy::target_directory::TargetDirectory;
+use crate::copy::target_directory::Directories;
 use crate::destination::{CopyPath, Destination, Target};
 use crate::file::item::CopyItem;
 use crate::file::upload_range::UploadRange;
@@ -22,7 +22,6 @@ use crate::summary::CopySummary;
 use crate::tree::small_files::TreeRoot;
 use hither_core::storage::{TreeFile, check_name, file_name, parent};
 use hither_core::{DirEntry, Result, range};
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use tokio::task::JoinSet;
@@ -159,24 +158,4 @@ async fn batches(
     }
     shared.concurrency.add_workers_for(&*files);
     Ok(Some(Arc::new(root)))
-}
-
-/// The directories of the target, by their paths below it.
-struct Directories(HashMap<String, Arc<TargetDirectory>>);
-
-impl Directories {
-    fn new(target: Target) -> Self {
-        Self(HashMap::from([(String::new(), TargetDirectory::existing(target))]))
-    }
-
-    fn of(&mut self, relative: &str) -> Result<Arc<TargetDirectory>> {
-        if let Some(known) = self.0.get(relative) {
-            return Ok(Arc::clone(known));
-        }
-        let above = self.of(parent(relative))?;
-        let target = above.target.join(file_name(relative))?;
-        let directory = TargetDirectory::new(target, Some(above));
-        self.0.insert(relative.to_owned(), Arc::clone(&directory));
-        Ok(directory)
-    }
 }

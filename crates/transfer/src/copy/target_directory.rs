@@ -2,12 +2,10 @@
 //! several files ask for their existing targets.
 
 use crate::copy::resources::results::CopyResults;
-use crate::copy::resources::unseen::UnseenName;
 use crate::destination::Target;
-use crate::destination::folding::is_plain;
 use crate::file::target::partial_file;
 use futures_util::StreamExt;
-use hither_core::storage::file_name;
+use hither_core::storage::{file_name, parent};
 use hither_core::{DirEntry, ErrorKind, Listing, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -59,18 +57,10 @@ impl TargetDirectory {
     }
 
     async fn make_this(&self, results: &CopyResults) -> Result<()> {
-        make_directory(results, &self.target).await?;
-        // One that was there may be listed under another name.
-        if let (Some(_), Target::Remote(storage, path)) = (&self.parent, &self.target)
-            && !is_plain(file_name(path))
-        {
-            let key = self.target.name();
-            let source = key.clone();
-            let path = path.clone();
-            let unseen = UnseenName { source, key, path, file: None, has_size: true };
-            results.note_unseen(storage, unseen);
+        match &self.parent {
+            Some(_) => make_subdirectory(results, &self.target).await,
+            None => make_directory(results, &self.target).await,
         }
-        Ok(())
     }
 
     /// This directory, or the nearest parent that is known to exist.
@@ -109,11 +99,39 @@ impl TargetDirectory {
     }
 }
 
+/// The directories of the target, by their paths below it.
+pub(crate) struct Directories(HashMap<String, Arc<TargetDirectory>>);
+
+impl Directories {
+    pub(crate) fn new(target: Target) -> Self {
+        Self(HashMap::from([(String::new(), TargetDirectory::existing(target))]))
+    }
+
+    pub(crate) fn of(&mut self, relative: &str) -> Result<Arc<TargetDirectory>> {
+        if let Some(known) = self.0.get(relative) {
+            return Ok(Arc::clone(known));
+        }
+        let above = self.of(parent(relative))?;
+        let target = above.target.join(file_name(relative))?;
+        let directory = TargetDirectory::new(target, Some(above));
+        self.0.insert(relative.to_owned(), Arc::clone(&directory));
+        Ok(directory)
+    }
+}
+
 /// Makes a directory at the target if it is not there, and records that.
 pub(crate) async fn make_directory(results: &CopyResults, target: &Target) -> Result<()> {
     if create_directory(target).await? {
         results.note_directory(target);
     }
+    Ok(())
+}
+
+/// The same for a directory of a tree that is below the first one.
+pub(crate) async fn make_subdirectory(results: &CopyResults, target: &Target) -> Result<()> {
+    make_directory(results, target).await?;
+    // One that was there may be listed under another name.
+    results.note_name(target, target.name(), None);
     Ok(())
 }
 

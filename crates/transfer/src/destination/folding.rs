@@ -10,7 +10,7 @@
 //! each directory (ext4, NTFS). A directory that is still to be made follows the rule of its
 //! parent.
 
-use crate::destination::Target;
+use crate::destination::{CopyPath, Target};
 use crate::file::target::partial_file;
 use bytes::Bytes;
 use hither_checksum::{Algorithm, Hasher};
@@ -52,10 +52,28 @@ struct Difference {
 #[derive(Debug, Default)]
 pub struct MetPaths(Vec<(String, MetNames)>);
 
+/// Returns true if the existing directory `directory` would take two names for one.
+///
+/// # Errors
+///
+/// Those of the test: a file is made under one name.
+pub async fn is_one_name(directory: &CopyPath, name: &str, other: &str) -> Result<bool> {
+    DirectoryAnswers::default().is_one(name, other, &directory.target()).await
+}
+
+/// Returns the characters in which two names differ, and true if their last ones do. A directory
+/// takes either all or none of the pairs with the same difference for one.
+#[must_use]
+pub fn name_difference(name: &str, other: &str) -> (String, String, bool) {
+    let Difference { one, other, is_at_end } = Difference::of(name, other);
+    (one, other, is_at_end)
+}
+
 /// Returns a text that is equal for all names that collide at some destination. It ignores case, by
 /// full case folding and by upper case (exFAT), compatibility forms (NFKC), the kinds of characters
 /// that destinations replace, and dots and spaces at the end.
-pub(crate) fn coarse(name: &str) -> String {
+#[must_use]
+pub fn coarse(name: &str) -> String {
     let kept = name.trim_end_matches(['.', ' ']);
     let kept = if kept.is_empty() { name } else { kept };
     let replaced = |c: char| if c.is_alphanumeric() || is_plain_mark(c) { c } else { '_' };
@@ -68,7 +86,8 @@ pub(crate) fn coarse(name: &str) -> String {
 }
 
 /// Returns true for a name that every destination lists as it was written, but for its case.
-pub(crate) fn is_plain(name: &str) -> bool {
+#[must_use]
+pub fn is_plain(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || is_plain_mark(c);
     !name.ends_with('.') && name.chars().all(is_plain)
 }

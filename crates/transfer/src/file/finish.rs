@@ -7,7 +7,6 @@
 
 use crate::copy::resources::unseen::UnseenName;
 use crate::destination::Target;
-use crate::destination::folding::is_plain;
 use crate::file::FileCopy;
 use crate::file::blocks::block_map::BlockChecksums;
 use crate::file::checks::WrongPiece;
@@ -19,7 +18,6 @@ use crate::file::write::over;
 use crate::options::Verify;
 use crate::summary::FileChecksum;
 use hither_checksum::{Algorithm, Checksum};
-use hither_core::storage::file_name;
 use hither_core::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::time::Duration;
@@ -302,17 +300,16 @@ async fn give_name(file: &Arc<FileCopy>, checksum: Option<&Checksum>) -> Result<
 /// Records an upload that has its name, and whose size, or an unusual name, is not confirmed yet.
 fn note_unseen(file: &FileCopy, has_size: bool) {
     let Target::Remote(storage, path) = &file.item.target else { return };
-    if has_size && (file.item.directory.is_none() || is_plain(file_name(path))) {
-        return;
+    let results = &file.resources.results;
+    let source = file.item.name.clone();
+    let seen = Some((file.version_now(), file.source.size()));
+    if !has_size {
+        let key = file.key.clone();
+        let unseen = UnseenName { source, key, path: path.clone(), file: seen, has_size };
+        results.note_unseen(storage, unseen);
+    } else if file.item.is_of_tree {
+        results.note_name(&file.item.target, source, seen);
     }
-    let unseen = UnseenName {
-        source: file.item.name.clone(),
-        key: file.key.clone(),
-        path: path.clone(),
-        file: Some((file.version_now(), file.source.size())),
-        has_size,
-    };
-    file.resources.results.note_unseen(storage, unseen);
 }
 
 /// Returns when a small file is on the disk, with others that wait for that.

@@ -26,6 +26,8 @@ pub(crate) struct CopyItem {
     pub(crate) target: Target,
     /// The parent directory of the target, if the file is a part of a tree.
     pub(crate) directory: Option<Arc<TargetDirectory>>,
+    /// It was found in a tree.
+    pub(crate) is_of_tree: bool,
     /// It changed once already while it was copied.
     pub(crate) restarted: bool,
     /// Attempts that failed.
@@ -48,6 +50,7 @@ impl CopyItem {
             mode: None,
             target,
             directory: None,
+            is_of_tree: false,
             restarted: false,
             backoff: Backoff::default(),
             is_small: false,
@@ -55,7 +58,7 @@ impl CopyItem {
         }
     }
 
-    /// A file that was listed.
+    /// A file of a tree, which was listed.
     pub(crate) fn listed(
         storage: &Arc<dyn Storage>,
         entry: DirEntry,
@@ -65,7 +68,7 @@ impl CopyItem {
         let storage = Arc::clone(storage);
         let path = entry.path.clone();
         let source = CopyPath { storage, path, local, is_directory: false, contents: false };
-        Self::new(source, Some(entry), target)
+        Self { is_of_tree: true, ..Self::new(source, Some(entry), target) }
     }
 
     /// The directions in which it moves through this machine.

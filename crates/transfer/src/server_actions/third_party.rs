@@ -139,6 +139,9 @@ async fn move_between(
             if let Some(journal) = &shared.resources.journal {
                 journal.done(&key, &version, &FileVersion::of(&seen));
             }
+            if item.is_of_tree {
+                shared.results().note_name(&item.target, item.name.clone(), Some((version, size)));
+            }
             Ok(MoveResult::Moved)
         }
         Err(error) => {

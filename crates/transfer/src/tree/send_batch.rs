@@ -6,7 +6,7 @@
 //! existing files may not be replaced, the entries of those that conflict are requested.
 
 use crate::copy::context::CopyContext;
-use crate::copy::target_directory::make_directory;
+use crate::copy::target_directory::Directories;
 use crate::destination::Target;
 use crate::file::existing::should_skip;
 use crate::file::item::CopyItem;
@@ -20,6 +20,7 @@ use bytes::Bytes;
 use hither_core::retry::{self, Failed, Retryable};
 use hither_core::storage::{
     MAX_SMALL_BYTES, MAX_TREE_PATHS, StoredEntry, TreeEvent, TreeFile, TreeRequest, TreeUpload,
+    parent,
 };
 use hither_core::{Delivery, DirEntry, Error, ErrorKind, Failure, FileKind, Result, Storage};
 use std::collections::{HashMap, HashSet};
@@ -285,6 +286,7 @@ impl BatchUpload<'_> {
                 None => left.push((file, is_parent)),
                 Some(Ok(stored)) if is_directory => {
                     shared.results().summary().directories += u64::from(stored.is_new);
+                    root.note_name(shared.results(), &file);
                 }
                 Some(Ok(stored)) => done.push((file, stored.entry)),
                 Some(Err(error)) if is_parent => {
@@ -306,6 +308,7 @@ impl BatchUpload<'_> {
             self.look(in_the_way, &mut done).await;
         }
         self.done(&done);
+        shared.results().look_at_unseen(false, shared.resources.journal.as_ref()).await;
         if left.is_empty() {
             return (Vec::new(), Ok(()));
         }
@@ -342,6 +345,7 @@ impl BatchUpload<'_> {
             });
             journal.done_together(records);
         }
+        files.iter().for_each(|(file, _)| root.note_name(shared.results(), file));
         let mut tally = shared.results().summary();
         for (file, _) in files {
             tally.files += 1;
@@ -354,22 +358,14 @@ impl BatchUpload<'_> {
     /// Makes directories, and queues files, one by one.
     async fn alone(&self, files: Vec<TreeFile>) {
         let Self { shared, root, .. } = self;
-        let mut made = HashSet::new();
+        let mut directories = Directories::new(root.target.clone());
         let mut items = Vec::with_capacity(files.len());
         for file in files {
             let name = root.name_of(&file.relative);
             let is_directory = file.entry.kind == FileKind::Directory;
-            let own = is_directory.then_some(file.relative.as_str());
-            let mut ready = Ok(());
-            for path in parents(&file.relative).chain(own) {
-                if ready.is_ok() && made.insert(path.to_owned()) {
-                    ready = match root.target_of(path) {
-                        Ok(target) => make_directory(shared.results(), &target).await,
-                        Err(error) => Err(error),
-                    };
-                }
-            }
-            match ready.and_then(|()| root.item(file)) {
+            let path = if is_directory { &*file.relative } else { parent(&file.relative) };
+            let ready = async { directories.of(path)?.make(shared.results()).await };
+            match ready.await.and_then(|()| root.item(file)) {
                 Err(error) => shared.results().failed(name, error),
                 Ok(_) if is_directory => {}
                 Ok(item) => items.push(CopyItem { is_small: shared.is_small(&item), ..item }),

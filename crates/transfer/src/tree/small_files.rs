@@ -4,8 +4,10 @@
 //! arrived, all workers start at once with a few files each. Later, batches are large compared with
 //! a round trip, and at the end all workers end at nearly the same time.
 
+use crate::copy::resources::results::CopyResults;
 use crate::destination::{CopyPath, Target};
 use crate::file::item::CopyItem;
+use crate::file::version::FileVersion;
 use crate::options::{CopyOptions, Verify};
 use hither_core::storage::{MAX_SMALL_BYTES, TreeFile, join};
 use hither_core::{DirEntry, FileKind, Result, Storage};
@@ -113,6 +115,14 @@ impl TreeRoot {
     pub(crate) fn item(&self, TreeFile { relative, entry, .. }: TreeFile) -> Result<CopyItem> {
         let local = self.local.as_ref().map(|local| local.join(&relative));
         Ok(CopyItem::listed(&self.storage, entry, local, self.target_of(&relative)?))
+    }
+
+    /// Has a listing show under which name a file or directory that was sent is stored.
+    pub(crate) fn note_name(&self, results: &CopyResults, file: &TreeFile) {
+        let Ok(target) = self.target_of(&file.relative) else { return };
+        let is_file = file.entry.kind == FileKind::File;
+        let seen = is_file.then(|| (FileVersion::of(&file.entry), file.entry.counted_bytes()));
+        results.note_name(&target, self.name_of(&file.relative), seen);
     }
 
     /// The path of a file in the tree, for messages.

@@ -6,7 +6,8 @@ use hither_core::storage::{
     PutOptions, StoredEntry, TreeEvent, TreeEvents, TreeFile, TreeRequest, TreeUpload, Upload,
 };
 use hither_core::{
-    Delivery, DirEntry, Effect, Error, ErrorKind, Failure, FileKind, Result, Source, Storage,
+    Delivery, DirEntry, Effect, Error, ErrorKind, Failure, FileKind, Listing, Result, Source,
+    Storage,
 };
 use hither_transfer::{
     CopyOptions, CopyPath, CopyProgress, CopySummary, Destination, OverwritePolicy, copy,
@@ -40,6 +41,8 @@ struct Taker {
     uploads: AtomicUsize,
     /// Number of files that were sent.
     files: AtomicUsize,
+    /// Stores names under other ones.
+    renames: bool,
 }
 
 impl Taker {
@@ -51,7 +54,13 @@ impl Taker {
             endings: Mutex::new(endings),
             uploads: AtomicUsize::new(0),
             files: AtomicUsize::new(0),
+            renames: false,
         })
+    }
+
+    /// The path under which a file or directory is stored.
+    fn stored(&self, path: &str) -> String {
+        if self.renames { path.replace('@', "-at-") } else { path.to_owned() }
     }
 
     fn place(self: &Arc<Self>) -> CopyPath {
@@ -61,7 +70,7 @@ impl Taker {
     }
 
     fn write(&self, directory: &str, upload: &TreeUpload) -> Result<StoredEntry> {
-        let path = self.folder.join(directory).join(&upload.relative);
+        let path = self.folder.join(directory).join(self.stored(&upload.relative));
         let is_new = fs::metadata(&path).is_err();
         let Some(content) = &upload.content else {
             fs::create_dir_all(&path).unwrap();
@@ -78,7 +87,8 @@ impl Taker {
     }
 
     fn entry(&self, directory: &str, relative: &str) -> Option<TreeFile> {
-        let metadata = fs::metadata(self.folder.join(directory).join(relative)).ok()?;
+        let metadata =
+            fs::metadata(self.folder.join(directory).join(self.stored(relative))).ok()?;
         let modified = metadata.modified().ok();
         let entry = DirEntry::new(relative, FileKind::File, metadata.len());
         let entry = DirEntry { modified, ..entry };
@@ -102,7 +112,10 @@ impl Storage for Taker {
         "http://taker".to_owned()
     }
     async fn stat(&self, path: &str) -> Result<DirEntry> {
-        self.inner.stat(path).await
+        self.inner.stat(&self.stored(path)).await
+    }
+    async fn list(&self, path: &str) -> Result<Listing> {
+        self.inner.list(&self.stored(path)).await
     }
     fn source(&self, _: &str) -> Result<Arc<dyn Source>> {
         // Called to get the estimate of the link, also for directories.
@@ -110,10 +123,10 @@ impl Storage for Taker {
         self.inner.source("file")
     }
     async fn put(&self, path: &str, options: PutOptions) -> Result<Box<dyn Upload>> {
-        self.inner.put(path, options).await
+        self.inner.put(&self.stored(path), options).await
     }
     async fn make_directory(&self, path: &str) -> Result<()> {
-        self.inner.make_directory(path).await
+        self.inner.make_directory(&self.stored(path)).await
     }
     fn has_trees(&self) -> bool {
         true
@@ -281,5 +294,30 @@ async fn files_that_were_there_before_are_not_taken_for_sent_ones() {
             "{failures:?}"
         );
         assert_eq!(summary.files, 40 - skipped - failed, "{failures:?}");
+    }
+}
+
+#[tokio::test]
+async fn names_of_batches_that_the_server_stores_as_others_fail() {
+    for name in ["me@home", "me@home/file", "d0/e/me@home"] {
+        let folder = tempfile::tempdir().unwrap();
+        let source = tree(folder.path());
+        let path = folder.path().join("tree").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, b"xxx").unwrap();
+        let there = folder.path().join("there");
+        fs::create_dir_all(&there).unwrap();
+        let mut taker = Taker::new(&there, &[]);
+        Arc::get_mut(&mut taker).unwrap().renames = true;
+        let mut options = CopyOptions::default();
+        options.recursive = true;
+        let destination = Destination::Place(taker.place());
+        let summary = copy(vec![source], destination, options, Arc::default()).await.unwrap();
+        let failures = &summary.failures;
+        assert_eq!(failures.len(), 1, "{name}: {failures:?}");
+        assert_eq!(failures[0].error.kind(), ErrorKind::Invalid);
+        assert!(failures[0].error.to_string().contains("another name"), "{failures:?}");
+        assert_eq!(summary.files, 40 + u64::from(name == "me@home/file"));
+        assert!(taker.uploads.load(Ordering::Relaxed) > 0);
     }
 }

@@ -2,11 +2,12 @@
 
 use crate::copy::resources::unseen::{UnseenName, UnseenUploads};
 use crate::destination::Target;
+use crate::destination::folding::is_plain;
 use crate::file::version::FileVersion;
 use crate::journal::Journal;
 use crate::progress::CopyProgress;
 use crate::summary::{CopyFailure, CopySummary, FileChecksum};
-use hither_core::storage::parent;
+use hither_core::storage::{file_name, parent};
 use hither_core::sync::lock;
 use hither_core::{DirEntry, Error, SourceReport, Storage};
 use std::collections::BTreeSet;
@@ -140,6 +141,23 @@ impl CopyResults {
     /// Adds an upload that has its name, or a directory, that is not confirmed by a listing yet.
     pub(crate) fn note_unseen(&self, storage: &Arc<dyn Storage>, file: UnseenName) {
         self.unseen.add(storage, file);
+    }
+
+    /// Adds a file or directory of a tree that was written, if its name is unusual: a listing shows
+    /// at the end which name it has there.
+    pub(crate) fn note_name(
+        &self,
+        target: &Target,
+        source: String,
+        file: Option<(FileVersion, u64)>,
+    ) {
+        if let Target::Remote(storage, path) = target
+            && !is_plain(file_name(path))
+        {
+            let key = target.name();
+            let path = path.clone();
+            self.note_unseen(storage, UnseenName { source, key, path, file, has_size: true });
+        }
     }
 
     /// Checks the uploads that are not confirmed yet: at the `end` of the job, or when there are

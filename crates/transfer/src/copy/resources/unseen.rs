@@ -12,10 +12,11 @@
 //! under another name: it may have replaced that of another source, and a sync would delete it.
 
 use crate::destination::folding::{coarse, is_plain};
+use crate::destination::{CopyPath, Target};
 use crate::file::version::FileVersion;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use hither_core::storage::{FileKind, file_name, parent};
+use hither_core::storage::{FileKind, file_name, join, parent};
 use hither_core::sync::lock;
 use hither_core::{DirEntry, Error, ErrorKind, Result, Storage};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -48,7 +49,8 @@ struct UnseenState {
 struct UnseenDirectory {
     storage: Arc<dyn Storage>,
     path: String,
-    files: Vec<UnseenName>,
+    /// By their paths.
+    files: BTreeMap<String, UnseenName>,
 }
 
 /// The expected state of an upload, or of a directory that was made.
@@ -70,12 +72,13 @@ impl UnseenUploads {
     /// Adds a file that has its name, or a directory.
     pub(crate) fn add(&self, storage: &Arc<dyn Storage>, file: UnseenName) {
         let mut state = lock(&self.0);
-        state.count += 1;
         let path = parent(&file.path).to_owned();
         let entry = state.directories.entry((storage.name(), path.clone()));
         let storage = Arc::clone(storage);
-        let new = || UnseenDirectory { storage, path, files: Vec::new() };
-        entry.or_insert_with(new).files.push(file);
+        let new = || UnseenDirectory { storage, path, files: BTreeMap::new() };
+        // Each batch of files has the directories that they are in.
+        let earlier = entry.or_insert_with(new).files.insert(file.path.clone(), file);
+        state.count += usize::from(earlier.is_none());
     }
 
     /// Requests the entries of all of them, if the limit is reached or at the `end` of the job, and
@@ -123,12 +126,31 @@ impl UnseenName {
     }
 }
 
+/// Returns those of `names`, of the directory `directory`, that a complete listing lacks in any
+/// spelling, each with the reason: the server has the file, and so has stored it under another
+/// name, or it does not have it.
+pub async fn unlisted_names(
+    directory: &CopyPath,
+    names: impl IntoIterator<Item = String>,
+) -> Vec<(String, Error)> {
+    let Target::Remote(storage, path) = directory.target() else { return Vec::new() };
+    let unseen = |source: String| {
+        let path = join(&path, &source);
+        let key = Target::Remote(Arc::clone(&storage), path.clone()).name();
+        (path.clone(), UnseenName { source, key, path, file: None, has_size: true })
+    };
+    let files = names.into_iter().map(unseen).collect();
+    let looked = UnseenDirectory { storage: Arc::clone(&storage), path: path.clone(), files };
+    let looked = looked.look().await.into_iter();
+    looked.filter_map(|(name, seen)| Some((name.source, seen.err()?))).collect()
+}
+
 impl UnseenDirectory {
     async fn look(self) -> Vec<(UnseenName, Result<DirEntry>)> {
         let mut listed = self.list().await;
         let mut seen = Vec::with_capacity(self.files.len());
         let mut rest = Vec::new();
-        for file in self.files {
+        for file in self.files.into_values() {
             let name = file_name(&file.path);
             match listed.entries.remove(name) {
                 Some(entry) if file.is(&entry) => seen.push((file, Ok(entry))),
@@ -164,7 +186,7 @@ impl UnseenDirectory {
     /// The listing of the directory, as far as it is of use.
     async fn list(&self) -> ListedNames {
         let mut listed = ListedNames::default();
-        let names: HashSet<_> = self.files.iter().map(|file| file_name(&file.path)).collect();
+        let names: HashSet<_> = self.files.keys().map(|path| file_name(path)).collect();
         let has_unusual = !names.iter().all(|name| is_plain(name));
         if self.files.len() <= MAX_QUESTIONS && !has_unusual {
             return listed;
