@@ -3,6 +3,7 @@
 use crate::rig::{Behaviour, Content, MemoryStorage, Rig};
 use hither_core::Storage;
 use hither_server::{Backend, BackendErrorKind, Intent};
+use std::sync::Arc;
 use std::time::Duration;
 
 fn two() -> Rig {
@@ -235,6 +236,24 @@ async fn a_directory_that_an_endpoint_had_is_missed_after_a_restart() {
     remover.federation.remove("d", true, Box::new(|_| Ok(()))).await.unwrap();
     storages[0].add("d/s/a", Some(1));
     assert_eq!(start().names("d/s").await, ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_another_process_keeps_stops_neither_listings_nor_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = std::fs::File::create(folder.path().join("federated-directories.lock")).unwrap();
+    file.try_lock().unwrap();
+    let settings = format!("[federation]\nstate = {:?}\ndeletes = 'all'", folder.path());
+    let storage = MemoryStorage::new(&[("d/a", 1), ("x/a", 1)], 10);
+    let start = || Rig::with(&settings, |_| "write = true".to_owned(), vec![Arc::clone(&storage)]);
+    let rig = start();
+    assert_eq!(rig.names("").await, ["d", "x"]);
+    rig.federation.remove("d", true, Box::new(|_| Ok(()))).await.unwrap();
+    storage.remove_tree("x").await.unwrap();
+    let restarted = start();
+    let kind = async |path| restarted.federation.list(path, 9).await.unwrap_err().kind();
+    assert_eq!(kind("d").await, BackendErrorKind::NotFound);
+    assert_eq!(kind("x").await, BackendErrorKind::Unavailable);
 }
 
 #[tokio::test(start_paused = true)]
