@@ -77,6 +77,8 @@ pub(super) struct DirectoryLog {
     /// Time for which records are kept.
     kept: Duration,
     has_failed: AtomicBool,
+    /// True after lines were appended without the lock.
+    has_gone_on: AtomicBool,
     /// Lines that are not in the file yet.
     pending: Mutex<Vec<Line>>,
     /// Held by the thread that writes.
@@ -87,9 +89,15 @@ impl DirectoryLog {
     /// The file in `folder`, by a clock that was at `now` at the time `wall`.
     pub(super) fn new(folder: PathBuf, kept: Duration, now: Duration, wall: SystemTime) -> Self {
         let wall = wall.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let began = wall.saturating_sub(now);
-        let has_failed = AtomicBool::new(false);
-        Self { folder, began, kept, has_failed, pending: Mutex::default(), writer: Arc::default() }
+        Self {
+            folder,
+            began: wall.saturating_sub(now),
+            kept,
+            has_failed: AtomicBool::default(),
+            has_gone_on: AtomicBool::default(),
+            pending: Mutex::default(),
+            writer: Arc::default(),
+        }
     }
 
     /// The directories in the file, each with the time until which it counts.
@@ -171,10 +179,11 @@ impl DirectoryLog {
             lines.extend(text(std::mem::take(&mut *lock(&self.pending)).into_iter())?);
             let path = self.folder.join(FILE);
             let is_large = || fs::metadata(&path).is_ok_and(|it| it.len() > MAX_BYTES);
-            if file_lock.is_none() {
+            if file_lock.is_none() && !self.has_gone_on.swap(true, Ordering::Relaxed) {
                 let folder = self.folder.display();
-                warn!("another federation holds {folder}/{LOCK}: lines are appended without it");
-            } else if is_large() {
+                warn!("another process keeps {folder}/{LOCK}: lines are appended without it");
+            }
+            if file_lock.is_some() && is_large() {
                 self.replace(&self.read(now)?)?;
             }
             let mut file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
