@@ -407,9 +407,11 @@ def test_files_that_the_front_page_of_a_crate_names_exist(tmp_path):
         path = Path("crates/a/src/lib.rs")
         return [finding.message for finding in documents.check_front_page(tmp_path, path, text)]
 
-    assert found("//! `src/b.rs`, `crates/a/src/b.rs`\n\n// `src/c.rs`") == []
-    assert found("//! It is\n//! `src/c.rs`.") == ["`src/c.rs` does not exist"]
-    assert found("//! `crates/a/src/c.rs`") == ["`crates/a/src/c.rs` does not exist"]
+    begin = "//! # Where to start reading\n//!\n"
+    assert len(found("//! A crate.")) == 1
+    assert found(begin + "//! `src/b.rs`, `crates/a/src/b.rs`\n\n// `src/c.rs`") == []
+    assert found(begin + "//! It is\n//! `src/c.rs`.") == ["`src/c.rs` does not exist"]
+    assert found(begin + "//! `crates/a/src/c.rs`") == ["`crates/a/src/c.rs` does not exist"]
 
 
 def test_lines_of_documents_fit_into_120_columns():
