@@ -314,7 +314,7 @@ mod tests {
         assert_eq!((lied.facts, lied.holders, lied.differing), (file(5), ids(&[1, 2]), ids(&[0])));
         let tied = merged(&[(3, EntryFacts::DIRECTORY), (1, file(5))]).unwrap();
         assert_eq!((tied.facts, tied.holders, tied.differing), (file(5), ids(&[1]), ids(&[3])));
-        // A size that is not told is no size, and no two of them are the same.
+        // Unknown sizes equal no size, and not each other.
         let unknown = EntryFacts { size: None, ..file(0) };
         for size in [0, 5] {
             let told = merged(&[(0, unknown), (1, unknown), (2, file(size))]).unwrap();

@@ -186,7 +186,7 @@ def test_ranges_of_a_path_are_never_of_two_versions(site, fs, content, monkeypat
             fs.cat_file(path, 700_000, 700_004)
         (found,) = fs.cat_ranges([path], [800_000], [800_004])
         assert isinstance(found, hither.exceptions.ChangedError)
-        # All bytes, which is no range.
+        # All bytes, which is not a range.
         assert fs.cat_file(path) == content[::-1]
 
 
@@ -676,7 +676,7 @@ for name in ("one", "two"):
     told.append(fs.client.report.since(before).as_dict())
     sums.append([float(column.to_numpy().sum()) for column in table.columns])
 print(json.dumps([told, sums]), flush=True)
-# A thread of pyarrow that closes a file of Python's while the interpreter ends aborts the process, whoever's file it is.
+# A thread of pyarrow that closes a file of Python's while the interpreter ends aborts the process, even if the file is another one's.
 os._exit(0)
 """
 

@@ -190,7 +190,7 @@ def test_only_an_empty_directory_is_removed_as_one(fs, site, url):
     with pytest.raises(ValueError, match="not empty"):
         fs.rmdir(f"{url}/a")
     assert fs.isdir(f"{url}/there")
-    site.files["/there"] = site.files.pop("/there/") or b"a file by now"
+    site.files["/there"] = site.files.pop("/there/") or b"a file"
     with pytest.raises(NotADirectoryError):
         fs.rmdir(f"{url}/there")
     assert "DELETE" not in [command for command, _ in site.requests]
