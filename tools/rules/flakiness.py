@@ -20,7 +20,7 @@ RUST_CLOCK = re.compile(r"\.elapsed\(\)|\bInstant::now\(\)\s*>\s")
 REPORTED = re.compile(r"\bassert\b.*(?:seconds|_ms)\"\](?: / [\d.]+ - 1\))?\s*<=?\s*(?:\d|\(|[A-Z])")
 COUNT = r"(?:two|three|four|five|ten|several|\d+|N)"
 TRIED_AGAIN = re.compile(
-    rf"\bATTEMPTS\b|\b(?:[Bb]est|[Mm]inimum|[Mm]aximum|[Mm]edian|[Ff]astest|[Ll]owest|[Ss]mallest) of {COUNT}\b|"
+    rf"\bATTEMPTS\b|\b(?i:best|minimum|maximum|median|fastest|lowest|smallest) of {COUNT}\b|"
     r"\bany of \w+ tries\b|\bfor attempt in range\(|\bflaky\b|\breruns\b"
 )
 # One of several measurements: of a comprehension that measures again, or of a list of them.
