@@ -194,7 +194,7 @@ def profiled_rate(process: int) -> tuple[float, float]:
     """The rate while a process is profiled, and the share of all CPUs that the profiler takes."""
     command = [HITHER, "profile", "--json", "--pid", process]
     profiler = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL)
-    # Its start, which measures the cost of a sample, is no part of the profile.
+    # Its start, which measures the cost of a sample, is not part of the profile.
     time.sleep(1.5)
     before = cpu_nanoseconds(profiler.pid)
     measured, seconds = rate()

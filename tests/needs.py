@@ -1,8 +1,9 @@
 """Requirements of tests on the machine. A test whose requirement is missing is skipped, or fails if it is mandatory."""
 
+import importlib
 import os
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
@@ -12,10 +13,18 @@ from bench.harness.paths import HITHER_WAN
 
 
 def missing(what: str) -> NoReturn:
-    """Ends a test that needs a missing program: skipped, or failed in CI."""
+    """Ends a test, or the file that is being imported, that needs a missing program: skipped, or failed in CI."""
     if os.environ.get("CI"):
         pytest.fail(f"CI must have {what} (tools/setup-peers)")
-    pytest.skip(f"{what} is not installed (tools/setup-peers installs it, as root)")
+    pytest.skip(f"{what} is not installed (tools/setup-peers installs it, as root)", allow_module_level=True)
+
+
+def python_package(name: str) -> Any:
+    """Returns a Python package or module."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        missing(f"the Python package {name}")
 
 
 def sample(path: Path) -> Path:

@@ -267,7 +267,7 @@ def sync(
     Raises
     ------
     ValueError
-        Options are invalid, one of the two is no directory, or one is within the other.
+        Options are invalid, one of the two is not a directory, or one is within the other.
     OSError
         A name could not be listed, compared, copied or deleted; the others were.
 
@@ -331,7 +331,7 @@ def check(
     Raises
     ------
     ValueError
-        Options are invalid, one of the two is no directory, or one is within the other.
+        Options are invalid, one of the two is not a directory, or one is within the other.
     OSError
         A name could not be listed or compared.
 

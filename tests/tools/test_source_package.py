@@ -6,7 +6,7 @@ import sys
 import tarfile
 from pathlib import Path
 
-import pytest
+from needs import missing
 
 ROOT = Path(__file__).resolve().parents[2]
 MATURIN = Path(sys.executable).with_name("maturin")
@@ -18,8 +18,9 @@ def run(*command, cwd):
     return done.stdout
 
 
-@pytest.mark.skipif(not MATURIN.exists(), reason="maturin is not installed (tools/setup-peers installs it)")
 def test_the_source_package_resolves_with_its_lock_file(tmp_path):
+    if not MATURIN.exists():
+        missing("maturin")
     # maturin omits crates that the package does not use, and changes the workspace accordingly.
     run(MATURIN, "sdist", "--out", tmp_path, cwd=ROOT)
     (archive,) = tmp_path.glob("hither-*.tar.gz")

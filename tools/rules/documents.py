@@ -55,7 +55,10 @@ def check_document(root: Path, path: Path, text: str) -> Iterator[Finding]:
 
 
 def check_front_page(root: Path, path: Path, text: str) -> Iterator[Finding]:
-    """Finds files that the front page of a crate names and that do not exist; `src/` is that of the crate."""
+    """Finds files that the front page of a crate names and that do not exist; `src/` is that of the crate. The page has to
+    say which file to open first."""
+    if "//! # Where to start reading\n" not in text:
+        yield Finding(str(path), 1, "the front page does not say `# Where to start reading`: name the files")
     for number, line in enumerate(text.splitlines(), 1):
         if not line.startswith("//!"):
             return

@@ -26,6 +26,9 @@ REPLACED: list[tuple[re.Pattern[str], str]] = [
         r"\bsuch as are\b": "those that are",
         r"\b(?:is|are|was|were|be|being|been) told\b": "who says it, in the active voice",
         r"\bas(?: \w+)? pays?\b": "as help",
+        r"\bwhoever\b": "the user, client or server that is meant",
+        r"\bby now\b": "since, or nothing",
+        r"(?<!there )\b(?:is|are|was|were) no (?!longer|more|less|better|worse|doubt|\w+er\b)\w+": "is not a",
     }.items()
 ]
 UPPER_LIMITS = re.compile(r"\b(?:MOST|LARGEST|LONGEST|DEEPEST|LEAST|SMALLEST)_[A-Z]")

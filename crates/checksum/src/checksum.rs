@@ -182,7 +182,7 @@ impl FromStr for Checksum {
     fn from_str(text: &str) -> Result<Self> {
         let (algorithm, hex) = text.split_once(':').ok_or_else(|| {
             ChecksumError(format!(
-                "{text:?} is no checksum: expected ALGORITHM:HEX, such as adler32:0123abcd"
+                "{text:?} is not a checksum: expected ALGORITHM:HEX, such as adler32:0123abcd"
             ))
         })?;
         Self::from_hex(algorithm.parse()?, hex)

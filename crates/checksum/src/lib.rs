@@ -7,6 +7,12 @@
 //!
 //! Reading files, and the HTTP header fields that contain checksums, are not part of this crate:
 //! those fields are in `hither_http::digest`.
+//!
+//! # Where to start reading
+//!
+//! - the algorithms, how a value is written and compared, and how those of parts are combined:
+//!   `src/checksum.rs`;
+//! - how one is computed: `src/checksum/hasher.rs`.
 
 mod checksum;
 

@@ -324,10 +324,14 @@ fn entries(listing: &MergedListing, max: usize) -> Vec<DirectoryEntry> {
     let entry = |(name, entry): &(Box<str>, MergedEntry)| {
         DirectoryEntry::new(name.as_bytes(), is_directory(entry))
     };
-    // Another endpoint may describe it.
-    let is_described = |name: &[u8]| str::from_utf8(name).is_ok_and(|it| listing.get(it).is_some());
-    let refused = listing.refused.iter().filter(|name| !is_described(name));
-    let refused = refused.map(|name| DirectoryEntry::new(name, false));
+    let refused = |name: &[u8]| {
+        let entry = DirectoryEntry::new(name, false);
+        match entry.refusal {
+            None => DirectoryEntry::refused(name, false, "its endpoint does not describe it"),
+            Some(_) => entry,
+        }
+    };
+    let refused = listing.refused.iter().map(|name| refused(name));
     let entries = listing.entries.iter().map(entry).chain(refused);
     entries.take(max.saturating_add(1)).collect()
 }

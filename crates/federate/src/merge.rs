@@ -19,8 +19,13 @@
 //! has listed the directory is declared to have all its files. The merged listing names those
 //! endpoints: code that passes it on has to report them. A name that is missing at all endpoints
 //! that answered is missing only if all have answered.
+//!
+//! **Names that fail.** A name that an endpoint lists and fails to describe, for whatever reason,
+//! fails alone: nothing else in the directory depends on it, and no name is missing. Unless another
+//! endpoint describes it, it is [`refused`](MergedListing::refused), so that clients know that it
+//! exists.
 
-use hither_core::error::{Error, ErrorKind};
+use hither_core::error::Error;
 use hither_core::storage::{DirEntry, FileKind, file_name};
 use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -173,8 +178,10 @@ pub struct MergedListing {
     pub unanswered: Vec<EndpointId>,
     /// Further endpoints that have not answered, but are copies of one that has.
     pub copied: Vec<EndpointId>,
-    /// The names at any endpoint that are not UTF-8 or have control characters: no client can
-    /// request them. Of those that are not UTF-8 only the other bytes are known.
+    /// The names that exist and that no endpoint describes, in the order of their bytes: those that
+    /// an endpoint lists without metadata, and those that no client can request, because they are
+    /// not UTF-8 or have control characters. Of those that are not UTF-8 only the other bytes are
+    /// known.
     pub refused: Vec<Box<[u8]>>,
 }
 
@@ -190,6 +197,12 @@ impl MergedListing {
     pub fn get(&self, name: &str) -> Option<&MergedEntry> {
         let found = self.entries.binary_search_by(|(it, _)| (**it).cmp(name)).ok()?;
         self.entries.get(found).map(|(_, entry)| entry)
+    }
+
+    /// Returns true for a name that exists and has no entry.
+    #[must_use]
+    pub fn is_refused(&self, name: &str) -> bool {
+        self.refused.binary_search_by(|it| (**it).cmp(name.as_bytes())).is_ok()
     }
 
     /// The memory that it takes, in bytes.
@@ -241,15 +254,9 @@ impl ListingMerger {
         self.names.push((name.into(), endpoint, EntryFacts::DIRECTORY));
     }
 
-    /// Adds names that an endpoint lists without metadata. Those that it refuses are listed so;
-    /// returns false if there is another one, whose metadata are missing.
-    pub fn add_failed(&mut self, failed: &[(String, Error)]) -> bool {
-        let (refused, missing): (Vec<_>, Vec<_>) = failed.iter().partition(|(path, error)| {
-            error.kind() == ErrorKind::PermissionDenied || path.contains(char::is_control)
-        });
-        let names = refused.into_iter().map(|(path, _)| file_name(path).as_bytes().into());
-        self.refused.extend(names);
-        missing.is_empty()
+    /// Adds names that an endpoint lists without metadata.
+    pub fn add_failed(&mut self, failed: &[(String, Error)]) {
+        self.refused.extend(failed.iter().map(|(path, _)| file_name(path).as_bytes().into()));
     }
 
     /// Adds an endpoint that has not answered.
@@ -275,7 +282,8 @@ impl ListingMerger {
             entries.extend(merge_sorted(&answers, self.compare_dates).map(|merged| (name, merged)));
             answers.clear();
         }
-        let refused = self.refused.into_iter().collect();
+        let names = entries.iter().map(|(name, _)| name.as_bytes()).collect::<BTreeSet<_>>();
+        let refused = self.refused.into_iter().filter(|it| !names.contains(&**it)).collect();
         MergedListing { entries, unanswered: self.unanswered, copied: Vec::new(), refused }
     }
 }
@@ -283,6 +291,7 @@ impl ListingMerger {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hither_core::error::ErrorKind;
     use proptest::prelude::*;
     use std::time::Duration;
 
@@ -305,7 +314,7 @@ mod tests {
         assert_eq!((lied.facts, lied.holders, lied.differing), (file(5), ids(&[1, 2]), ids(&[0])));
         let tied = merged(&[(3, EntryFacts::DIRECTORY), (1, file(5))]).unwrap();
         assert_eq!((tied.facts, tied.holders, tied.differing), (file(5), ids(&[1]), ids(&[3])));
-        // A size that is not told is no size, and no two of them are the same.
+        // Unknown sizes equal no size, and not each other.
         let unknown = EntryFacts { size: None, ..file(0) };
         for size in [0, 5] {
             let told = merged(&[(0, unknown), (1, unknown), (2, file(size))]).unwrap();
@@ -352,18 +361,23 @@ mod tests {
     }
 
     #[test]
-    fn names_that_no_client_can_ask_for_are_refused_and_miss_no_answer() {
+    fn names_that_nobody_describes_are_refused() {
         let mut merger = ListingMerger::default();
         let unnamed = DirEntry::new("d/run\u{fffd}", FileKind::Unnamed, 0);
         merger.add(EndpointId(0), &[DirEntry::new("d/a", FileKind::File, 1), unnamed]);
-        let failed = |name: &str, kind| vec![(format!("d/{name}"), Error::new(kind, "failed"))];
-        assert!(merger.add_failed(&failed("a\nb", ErrorKind::Invalid)));
-        assert!(merger.add_failed(&failed("pipe", ErrorKind::PermissionDenied)));
-        assert!(!merger.add_failed(&failed("broken", ErrorKind::Unavailable)));
+        for (name, kind) in [
+            ("a", ErrorKind::Unavailable),
+            ("a\nb", ErrorKind::Invalid),
+            ("broken", ErrorKind::Unavailable),
+            ("pipe", ErrorKind::PermissionDenied),
+        ] {
+            merger.add_failed(&[(format!("d/{name}"), Error::new(kind, "failed"))]);
+        }
         let listing = merger.finish();
-        assert_eq!(listing.entries.len(), 1);
-        let refused: [&[u8]; 3] = [b"a\nb", b"pipe", b"run\xff"];
+        assert!(listing.is_complete() && listing.entries.len() == 1);
+        let refused: [&[u8]; 4] = [b"a\nb", b"broken", b"pipe", b"run\xff"];
         assert_eq!(listing.refused, refused.map(Box::from));
+        assert!(listing.is_refused("pipe") && !listing.is_refused("a"));
     }
 
     #[test]

@@ -145,10 +145,9 @@ impl NameSpace {
 
     /// Appends directories to the log, before a client sees them.
     async fn log_directories(&self, directories: UnloggedDirectories, now: Duration) {
-        let Some(log) = self.log.clone().filter(|_| !directories.is_empty()) else { return };
-        let listed = directories.iter().filter_map(|(id, path)| self.in_log(*id, path)).collect();
-        // The log reports its failures.
-        drop(tokio::task::spawn_blocking(move || log.listed(listed, now)).await);
+        let Some(log) = self.log.as_ref().filter(|_| !directories.is_empty()) else { return };
+        let listed = directories.iter().filter_map(|(id, path)| self.in_log(*id, path));
+        log.listed(listed.collect(), now).await;
     }
 
     /// A directory of an endpoint as the log names it.
@@ -319,19 +318,21 @@ impl NameSpace {
     }
 
     /// Invalidates a name that a client may be about to change.
-    pub(crate) fn note_change(&self, path: &str) {
+    pub(crate) async fn note_change(&self, path: &str) {
         let now = self.clock.now();
         let was_known = self.directories.forget(path, now);
+        {
+            let mut changing = lock(&self.changing);
+            for changed in [path, parent(path)] {
+                lock(&self.names).remove(changed);
+                lock(&self.listings).remove(changed);
+                self.checksums.remove(changed);
+                changing.put(changed, (), 0, now + CHANGING);
+            }
+        }
         if let Some(log) = self.log.as_ref().filter(|_| was_known) {
             let all = self.numbered().filter_map(|(id, _)| self.in_log(id, path));
-            log.removed(all.collect(), now);
-        }
-        let mut changing = lock(&self.changing);
-        for changed in [path, parent(path)] {
-            lock(&self.names).remove(changed);
-            lock(&self.listings).remove(changed);
-            self.checksums.remove(changed);
-            changing.put(changed, (), 0, now + CHANGING);
+            log.removed(all.collect(), now).await;
         }
     }
 

@@ -155,7 +155,7 @@ impl NameSpace {
         if there.is_none() {
             self.make_parents(id, path).await?;
         }
-        self.note_change(path);
+        self.note_change(path).await;
         let client = lock(&self.recent).key(request.client, request.agent, path);
         self.note_referral(id, client);
         let metadata = there.as_deref().map(metadata);

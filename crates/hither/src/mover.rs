@@ -200,7 +200,7 @@ impl MoverFolder {
         let read = file.take(MAX_LEASE_BYTES).read_to_string(&mut text);
         read.map_err(|error| failed(&path, error))?;
         serde_json::from_str(&text).map_err(|error| {
-            let what = format!("{} is no lease of this version", path.display());
+            let what = format!("{} is not a lease of this version", path.display());
             Error::new(ErrorKind::Invalid, what).with_source(error)
         })
     }

@@ -27,7 +27,8 @@ pub struct TraceSummary {
     /// Statistics of the reads.
     #[serde(flatten)]
     pub statistics: Statistics,
-    /// Bytes at the end of the trace that are no complete record, because its program was killed.
+    /// Bytes at the end of the trace that are not a complete record, because its program was
+    /// killed.
     pub cut_bytes: u64,
 }
 

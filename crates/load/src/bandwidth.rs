@@ -78,11 +78,11 @@ impl FromStr for BandwidthTimetable {
 fn day_of(text: &str) -> Result<u32, String> {
     let text = text.to_ascii_lowercase();
     let found = (0..).zip(DAYS).find(|(_, day)| text.len() >= 3 && day.starts_with(&text));
-    found.map(|(day, _)| day * DAY).ok_or_else(|| format!("{text:?} is no day of the week"))
+    found.map(|(day, _)| day * DAY).ok_or_else(|| format!("{text:?} is not a day of the week"))
 }
 
 fn minute_of(text: &str) -> Result<u32, String> {
-    let wrong = || format!("{text:?} is no time of the day, expected HH:MM");
+    let wrong = || format!("{text:?} is not a time of day, expected HH:MM");
     let (hours, minutes) = text.split_once(':').ok_or_else(wrong)?;
     let number = |text: &str, end: u32| {
         let digits = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -100,7 +100,7 @@ fn rate_of(text: &str) -> Result<Option<u64>, String> {
     if text.eq_ignore_ascii_case("off") {
         return Ok(None);
     }
-    let wrong = || format!("{text:?} is no rate, expected as in 512k, 10M or off");
+    let wrong = || format!("{text:?} is not a rate, expected as in 512k, 10M or off");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit: u64 = match text.get(digits.len()..).unwrap_or_default().to_ascii_lowercase().as_str()
     {

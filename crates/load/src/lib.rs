@@ -29,6 +29,13 @@
 //!
 //! The estimates of the link ([`LinkEstimate`](hither_core::LinkEstimate)) are measured elsewhere.
 //! The crate tune finds concurrency by experiment.
+//!
+//! # Where to start reading
+//!
+//! - how many connections help: `src/connections.rs`; who has more opened or tried:
+//!   `crates/read/src/schedule.rs`, `crates/tune/src/tuner.rs`;
+//! - how many requests a server has at a time once it has refused one: `src/concurrency_limit.rs`;
+//! - when a slow request is split: `src/straggler.rs`; what `--bwlimit` does: `src/bandwidth.rs`.
 
 pub mod bandwidth;
 pub mod concurrency_limit;

@@ -9,6 +9,11 @@
 //! - [`random`]: the seeded random generator.
 //!
 //! This crate sends, delays and drops no packets, and does not depend on the protocol over a link.
+//!
+//! # Where to start reading
+//!
+//! - what a link is, and how its options are read: `src/link.rs`;
+//! - what counts as a round trip: `src/dependency_chain.rs`, by turns alone `src/turns.rs`.
 
 pub mod dependency_chain;
 pub mod link;

@@ -56,7 +56,7 @@ impl Entry {
     /// The version that the entry describes: the one that a write may replace.
     pub(crate) fn version(&self) -> Result<hither::DirEntry, Error> {
         if self.kind != "file" {
-            let what = format!("{} is no file, whose version can be replaced", self.url);
+            let what = format!("{} is not a file, whose version can be replaced", self.url);
             return Err(Error::new(ErrorKind::Invalid, what));
         }
         let since = self.modified.and_then(|since| Duration::try_from_secs_f64(since).ok());

@@ -32,6 +32,14 @@
 //! `Alt$(x, y)`. Names with unusual characters are written in back-quotes. ROOT is stricter in some
 //! places (it rejects `+x`, `- -x` and `!-x`) and less strict in others: it reads `1 2` as 12 and
 //! ignores indices for which a branch has no dimension. Here both are errors.
+//!
+//! # Where to start reading
+//!
+//! - what an expression may contain: `src/syntax/parser.rs`, `src/function.rs`, `src/operator.rs`;
+//! - which elements of an entry an expression loops over: `src/eval/shape.rs`;
+//! - how values and cut become selected values: `src/selection.rs`, `src/eval/select.rs`;
+//! - how the histogram is filled, and where its axis ends: `src/histogram.rs`,
+//!   `src/histogram/axis_limits.rs`.
 
 mod chunk;
 mod eval;

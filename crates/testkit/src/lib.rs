@@ -3,8 +3,8 @@
 //! - [`mock_http`] and [`mock_xrootd`]: servers with programmable faults and behaviours, and a log
 //!   of requests.
 //! - [`lossy_http`]: a server that loses connections during requests and responses.
-//! - [`tcp_proxy`]: a TCP proxy on the loopback that delays connections, limits their rate and
-//!   breaks them (`hither-proxy`).
+//! - [`tcp_proxy`]: a TCP proxy on the loopback that delays connections and limits their rate
+//!   (`hither-proxy`).
 //! - [`root_writer`]: a writer of ROOT files, for layouts that ROOT no longer writes.
 //! - [`waiting`]: waits for a condition, with a timeout.
 //! - [`storage_conformance`]: tests that every implementation of `Storage` must pass.
@@ -13,6 +13,15 @@
 //!
 //! Links in virtual time and workloads are in `hither-simulate`, packet-level emulation in
 //! `hither-wan`.
+//!
+//! # Where to start reading
+//!
+//! - how a server answers a request wrongly on purpose: `src/mock_http/fault.rs`,
+//!   `src/mock_http/behaviours.rs`, and the same files of `mock_xrootd`;
+//! - what every storage has to do: `src/storage_conformance.rs`;
+//! - how a test waits: `src/waiting.rs`;
+//! - a link without root, and why not with packets: `src/tcp_proxy.rs`,
+//!   `docs/decisions/0066-a-proxy-beside-the-emulator.md`.
 
 pub mod fuzz_seeds;
 pub mod lossy_http;

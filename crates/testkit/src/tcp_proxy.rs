@@ -13,8 +13,8 @@
 //! had crossed the link. While more bytes wait than the link's queue holds, the proxy stops
 //! reading, as TCP would after a loss.
 //!
-//! It counts connections, bytes and turns as seen from the client's side, can break connections
-//! ([`Fault`]), and can flip bits, as in errors that TCP checksums do not detect.
+//! It counts connections, bytes and turns as seen from the client's side, and can flip bits, as in
+//! errors that TCP checksums do not detect. Connections that break are made by the mock servers.
 
 mod bit_flips;
 pub mod cli;
@@ -27,7 +27,6 @@ use hither_core::{Error, ErrorKind, Result};
 use hither_netem::link::Link;
 use hither_netem::turns::Turns;
 use pipe::{Direction, Flow, ProxyLink};
-use serde::Serialize;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -36,45 +35,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
-/// A fault of a connection after a number of bytes from the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// Closes both sides orderly, like a server that ends too early.
-    Cut {
-        /// Number of bytes forwarded before.
-        after: u64,
-    },
-    /// Resets the client's side.
-    Reset {
-        /// Number of bytes forwarded before.
-        after: u64,
-    },
-    /// Forwards no more bytes, and keeps the connection open.
-    Stall {
-        /// Number of bytes forwarded before.
-        after: u64,
-    },
-}
-
-impl Fault {
-    /// Number of bytes forwarded before the fault.
-    #[must_use]
-    pub fn after(self) -> u64 {
-        match self {
-            Self::Cut { after } | Self::Reset { after } | Self::Stall { after } => after,
-        }
-    }
-}
-
 /// Configuration of a proxy.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TcpProxyConfig {
     /// Its link; losses are not modelled.
     pub link: Link,
-    /// The fault of connections.
-    pub fault: Option<Fault>,
-    /// Number of connections with the fault, starting with the first; `None` for all.
-    pub faulty_connections: Option<u64>,
     /// Probability that a bit is flipped, in both directions; 0 to below 1.
     pub flips: f64,
     /// Seed of the flipped bits: the same bits for the same seed and the same bytes.
@@ -83,7 +48,7 @@ pub struct TcpProxyConfig {
 
 /// Counters of a proxy. They exclude packet headers, so they are not comparable with counters of
 /// packets.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TcpProxyCounts {
     /// Connections accepted.
     pub connections: u64,
@@ -208,11 +173,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
                     seen.counts.connections += 1;
                     seen.counts.connections
                 };
-                let fault = shared
-                    .config
-                    .fault
-                    .filter(|_| shared.config.faulty_connections.is_none_or(|most| count <= most));
-                connections.spawn(connect(client, Arc::clone(&shared), fault, count));
+                connections.spawn(connect(client, Arc::clone(&shared), count));
             }
             Some(_) = connections.join_next() => {}
         }
@@ -220,7 +181,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 }
 
 /// Carries one connection until both directions have ended.
-async fn connect(client: TcpStream, shared: Arc<Shared>, fault: Option<Fault>, number: u64) {
+async fn connect(client: TcpStream, shared: Arc<Shared>, number: u64) {
     let accepted = Instant::now();
     let Ok(server) = TcpStream::connect(&shared.to).await else {
         shared.seen().counts.refused += 1;
@@ -236,14 +197,8 @@ async fn connect(client: TcpStream, shared: Arc<Shared>, fault: Option<Fault>, n
     let established = accepted + shared.config.link.rtt;
     let TcpProxyConfig { flips, seed, .. } = shared.config;
     let flips = |direction| Flips::new(flips, seed ^ (2 * number + direction));
-    let up = Flow {
-        direction: Direction::ToServer,
-        not_before: established,
-        fault: None,
-        flips: flips(0),
-    };
-    let down =
-        Flow { direction: Direction::ToClient, not_before: accepted, fault, flips: flips(1) };
+    let up = Flow { direction: Direction::ToServer, not_before: established, flips: flips(0) };
+    let down = Flow { direction: Direction::ToClient, not_before: accepted, flips: flips(1) };
     let up = up.carry(client_in, server_out, &shared);
     let down = down.carry(server_in, client_out, &shared);
     tokio::pin!(up, down);

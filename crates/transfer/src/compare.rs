@@ -156,7 +156,7 @@ pub(crate) enum Finding {
 ///
 /// # Errors
 ///
-/// [`hither_core::ErrorKind::Invalid`] for names that are no directories or within each other, and
+/// [`hither_core::ErrorKind::Invalid`] for names that are not directories or within each other, and
 /// the errors of looking at them. Errors of single names are in the summary.
 pub async fn check(
     source: CopyPath,

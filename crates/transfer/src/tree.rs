@@ -44,7 +44,7 @@ const MAX_FAILURES: usize = 100_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WalkResult {
     Done,
-    /// The source is no directory, or its storage has no streams.
+    /// The source is not a directory, or its storage has no streams.
     Unsupported,
 }
 

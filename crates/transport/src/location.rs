@@ -83,7 +83,7 @@ impl Protocol {
 #[derive(Clone, PartialEq, Eq)]
 struct Asked {
     origin: Origin,
-    /// The user and password in the URL. Over XRootD a user name is no credential.
+    /// The user and password in the URL. Over XRootD a user name is not a credential.
     basic: Option<Basic>,
     /// The login name for XRootD in the URL.
     login: Option<String>,

@@ -103,7 +103,7 @@ fn check_endpoint(endpoint: &str) -> Result<()> {
         return Ok(());
     }
     let what =
-        format!("{endpoint:?} is no endpoint of an object store: expected https://host:port");
+        format!("{endpoint:?} is not an endpoint of an object store: expected https://host:port");
     Err(Error::new(ErrorKind::Invalid, what))
 }
 
@@ -188,7 +188,7 @@ impl S3Storage {
     fn key(&self, path: &str) -> Result<Path> {
         check_path(path)?;
         Path::parse(path).map_err(|error| {
-            let what = format!("{:?} is no name of an object", self.shown(path));
+            let what = format!("{:?} is not the name of an object", self.shown(path));
             let what = format!("{what}{}", quoted(&error.to_string()));
             Error::new(ErrorKind::Unsupported, what)
         })
@@ -305,7 +305,7 @@ fn check_bucket(bucket: &str) -> Result<()> {
     }
     if bucket.len() > MAX_BUCKET || !bucket.chars().all(is_allowed) {
         let what = format!(
-            "{bucket:?} is no name of a bucket: expected up to {MAX_BUCKET} letters, digits, \".\", \"-\" and \"_\""
+            "{bucket:?} is not the name of a bucket: expected up to {MAX_BUCKET} letters, digits, \".\", \"-\" and \"_\""
         );
         return Err(Error::new(ErrorKind::Invalid, what));
     }

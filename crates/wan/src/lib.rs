@@ -20,6 +20,12 @@
 //! control that the machine allows. So `up` appends it to `net.ipv4.tcp_allowed_congestion_control`
 //! of the root namespace if it is missing there, and leaves it there: programs may then choose it,
 //! but no default changes.
+//!
+//! # Where to start reading
+//!
+//! - what the link does to a packet: `src/shaper.rs`; who carries it: `src/forwarder.rs`;
+//! - how round trips are counted: `src/observer.rs`, with definitions in `crates/wan/README.md`;
+//! - how a link comes up and goes, also after a crash: `src/lifecycle.rs`.
 
 #![cfg(target_os = "linux")]
 

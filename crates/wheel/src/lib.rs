@@ -1,5 +1,9 @@
 //! The extension module `hither._core` of the wheel: the items of hither-py and the `hither`
 //! command.
+//!
+//! # Where to start reading
+//!
+//! - the items of the module: `crates/py/src/lib.rs`; the command in it: `src/command.rs`.
 
 mod command;
 

@@ -295,7 +295,7 @@ class Destination:
             except HitherError as error:
                 failure = error
             if self._kind(url) != "file":
-                message = f"{redact_url(url)} is no file after its removal: {failure}"
+                message = f"{redact_url(url)} is not a file after its removal: {failure}"
                 raise UnavailableError(message)
 
     def _end(self, url: str, lost: str) -> None:

@@ -185,7 +185,7 @@ class _LocalTree(LocalFileSystem):  # type: ignore[misc]
 
 
 def _expand_local(paths: list[str], *, recursive: bool, maxdepth: int | None) -> list[str]:
-    """Return the local paths that names and patterns stand for; existing paths are no patterns."""
+    """Return the local paths that names and patterns stand for; existing paths are not patterns."""
     tree = _LocalTree(skip_instance_cache=True)
     expanded: set[str] = set()
     for each in paths:

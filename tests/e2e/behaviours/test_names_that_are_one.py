@@ -1,6 +1,8 @@
 """Destinations that ignore differences of names: no file of a source silently replaces another one."""
 
 import urllib.request
+import unicodedata
+from contextlib import contextmanager
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -70,14 +72,20 @@ def uploaded(site):
     return {path[3:]: data for path, data in site.files.items() if path.startswith("/d/") and data is not None}
 
 
+@contextmanager
+def destination(site):
+    """The URL of the site's folder."""
+    with serving(site) as server:
+        yield f"http://127.0.0.1:{server.port}/d/"
+
+
 @pytest.mark.parametrize("verb", ["cp -r", "sync", "sync --delete"])
 @pytest.mark.parametrize("ignores_case", [True, False])
 def test_two_files_that_would_become_one_are_told(hither, tmp_path, site, verb, ignores_case):
     site.ignores_case = ignores_case
     files = {"Run.dat": ONE, "run.dat": TWO, "x/a.dat": ONE, "X/a.dat": TWO, "other.dat": ONE}
     source = tree(tmp_path / "source", files)
-    with serving(site) as server:
-        url = f"http://127.0.0.1:{server.port}/d/"
+    with destination(site) as url:
         for _ in range(2):
             done = hither(*verb.split(), f"{source}/.", url, "--store", tmp_path / "store")
             if ignores_case:
@@ -113,8 +121,7 @@ def test_each_directory_of_the_destination_is_asked(hither, tmp_path, site, verb
     pair = {"Run.dat": ONE, "run.dat": TWO}
     distinct = {f"{folder}/{name}": data for folder in ("a", "c") for name, data in pair.items()}
     source = tree(tmp_path / "source", {**distinct, **{f"{inner}/{name}": data for name, data in pair.items()}})
-    with serving(site) as server:
-        url = f"http://127.0.0.1:{server.port}/d/"
+    with destination(site) as url:
         for _ in range(2):
             done = hither(*verb.split(), f"{source}/.", url, "--store", tmp_path / "store")
             assert done.code != 0 and "Run.dat" in done.err and "run.dat" in done.err, done
@@ -132,8 +139,7 @@ def test_a_file_whose_case_was_changed_is_not_deleted(hither, tmp_path, site, na
     site.files["/d/Data/B.dat"] = old
     site.files[f"/d/{name.swapcase()}"] = old
     source = tree(tmp_path / "source", {name: ONE, "data/b.dat": ONE, "c.dat": TWO})
-    with serving(site) as server:
-        url = f"http://127.0.0.1:{server.port}/d/"
+    with destination(site) as url:
         for _ in range(2):
             done = hither("sync", "--delete", "--checksum", source, url, "--store", tmp_path / "store")
             assert done.code == 0, done
@@ -156,8 +162,7 @@ def test_a_file_whose_case_was_changed_is_not_deleted(hither, tmp_path, site, na
 def test_names_are_one_by_any_rule_of_folding(hither, tmp_path, site, verb, fold, pair):
     site.ignores_case, site.fold = False, FOLDS[fold]
     source = tree(tmp_path / "source", {pair[0]: ONE, pair[1]: TWO, "z": ONE})
-    with serving(site) as server:
-        url = f"http://127.0.0.1:{server.port}/d/"
+    with destination(site) as url:
         for _ in range(2):
             done = hither(*verb.split(), f"{source}/.", url, "--store", tmp_path / "store")
             assert done.code == 2 and pair[0] in done.err and pair[1] in done.err, done
@@ -175,8 +180,7 @@ def test_names_are_one_by_any_rule_of_folding(hither, tmp_path, site, verb, fold
 def test_what_a_server_stores_under_another_name_is_not_deleted(hither, tmp_path, site, rule, name, folder):
     site.ignores_case, site.renames = False, RENAMES[rule]
     source = tree(tmp_path / "source", {f"{folder}{name}": ONE, "z": TWO})
-    with serving(site) as server:
-        url = f"http://127.0.0.1:{server.port}/d/"
+    with destination(site) as url:
         for run in range(3):
             done = hither("sync", "--delete", source, url, "--store", tmp_path / "store")
             if rule == "unforeseen":
@@ -189,8 +193,7 @@ def test_what_a_server_stores_under_another_name_is_not_deleted(hither, tmp_path
 def test_a_directory_that_a_server_stores_under_another_name_is_not_deleted(hither, tmp_path, site):
     site.ignores_case, site.renames = False, RENAMES["unforeseen"]
     source = tree(tmp_path / "source", {"me@home/plain": ONE, "z": TWO})
-    with serving(site) as server:
-        url = f"http://127.0.0.1:{server.port}/d/"
+    with destination(site) as url:
         for run in range(2):
             done = hither("sync", "--delete", source, url, "--store", tmp_path / "store")
             assert run or (done.code == 2 and "me@home" in done.err and "another name" in done.err), done
@@ -202,8 +205,7 @@ def test_a_directory_that_a_server_stores_under_another_name_is_not_deleted(hith
 def test_no_run_of_a_copy_replaces_a_file_by_another_one_silently(hither, tmp_path, site, rule, names, other):
     site.ignores_case, site.renames = False, RENAMES[rule]
     source = tree(tmp_path / "source", {names[0]: ONE, names[1]: other, "z": TWO})
-    with serving(site) as server:
-        url = f"http://127.0.0.1:{server.port}/d/"
+    with destination(site) as url:
         for _ in range(3):
             done = hither("cp", "-r", f"{source}/.", url, "--store", tmp_path / "store")
             assert done.code != 0 and names[1] in done.err, done
@@ -225,8 +227,7 @@ def test_a_name_is_not_deleted_that_a_server_lists_under_another_name_later(hith
 
 def test_a_list_of_names_is_refused_before_anything_moves(hither, tmp_path, site):
     tree(tmp_path, {"a/Run.dat": ONE, "b/run.dat": TWO})
-    with serving(site) as server:
-        url = f"http://127.0.0.1:{server.port}/d/"
+    with destination(site) as url:
         done = hither("cp", tmp_path / "a/Run.dat", tmp_path / "b/run.dat", url, "--store", tmp_path / "store")
     assert done.code == 2 and "Run.dat" in done.err and "run.dat" in done.err, done
     assert uploaded(site) == {}
@@ -247,8 +248,7 @@ def test_files_of_a_pattern_with_one_name_are_refused_before_anything_moves(hith
 
 def test_nothing_is_made_at_a_destination_of_names_that_differ(hither, tmp_path, site):
     source = tree(tmp_path / "source", {"a.dat": ONE, "b.dat": TWO})
-    with serving(site) as server:
-        url = f"http://127.0.0.1:{server.port}/d/"
+    with destination(site) as url:
         assert hither("cp", "-r", f"{source}/.", url).code == 0
     made = {name for command, name in site.requests if command in ("PUT", "MOVE")}
     assert {name for name in made if ".hither-" not in name} <= {"/d/a.dat", "/d/b.dat"}

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 from federated import content, endpoints, running
-from needs import missing, require
+from needs import missing, python_package, require
 from test_federation import ask
 
 from bench.harness import servers
@@ -94,7 +94,7 @@ def test_a_read_goes_on_when_an_endpoint_falls_silent(tmp_path, folders):
 
 def test_uproot_reads_through_the_federation(tmp_path, small):
     require("nginx")
-    pytest.importorskip("uproot")
+    python_package("uproot")
     folder = tmp_path / "www"
     folder.mkdir()
     (folder / "small.root").write_bytes(small.path.read_bytes())

@@ -123,7 +123,7 @@ def check_transfer(job: Job, before: Files, after: Files, code: int, told: objec
         else:
             assert deletes and name not in selected, f"{name} was removed; {told}"
     for name, data in after.items():
-        assert name in before or data == selected.get(name), f"{name} is no file of the source; {told}"
+        assert name in before or data == selected.get(name), f"{name} is not a file of the source; {told}"
     if code == 0:
         for name, data in selected.items():
             assert after.get(name) == data or (keeps and name in before), f"{name} was not copied; {told}"

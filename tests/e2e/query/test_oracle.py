@@ -2,21 +2,19 @@
 
 import json
 import math
-import os
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from needs import missing
 
 ORACLE = Path(__file__).with_name("root_oracle.py")
 CODECS = {"zlib": 101, "lzma": 207, "lz4": 404, "zstd": 505, "none": 0}
 
 if find_spec("ROOT") is None:
-    if os.environ.get("CI"):
-        raise RuntimeError("CI must have ROOT (tools/setup-peers)")
-    pytest.skip("ROOT is not installed (tools/setup-peers installs it)", allow_module_level=True)
+    missing("ROOT")
 
 TALK_QUERIES = [
     ("rawtr", "", 50, 0, 25),

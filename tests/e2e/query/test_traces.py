@@ -2,13 +2,12 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from needs import require
+from needs import missing, require
 
 from bench.harness import access_log, servers
 from bench.harness.links import Loopback
@@ -113,12 +112,11 @@ os.read(f, 5)
 
 
 def test_records_of_strace_are_imported(hither, tmp_path):
-    if shutil.which("strace") is None:
-        pytest.skip("strace is not installed")
+    strace = require("strace")
     data, record, trace = (tmp_path / name for name in ("data.bin", "record", "trace"))
     data.write_bytes(bytes(100_000))
     options = ["-f", "-ttt", "-T", "-e", "trace=openat,read,pread64,lseek,close"]
-    traced = subprocess.run(["strace", *options, "-o", record, sys.executable, "-c", READER, data], check=False)
+    traced = subprocess.run([strace, *options, "-o", record, sys.executable, "-c", READER, data], check=False)
     if traced.returncode != 0:
         pytest.skip("strace may not trace here")
     finished = hither("trace", "import", "--format", "strace", record, "--only", "data.bin", "-o", trace, "--json")
@@ -134,8 +132,9 @@ def test_records_of_strace_are_imported(hither, tmp_path):
 
 def test_records_of_xrootds_client_are_imported(hither, site, tmp_path):
     require("xrootd")
-    if not RECORDER.exists() or shutil.which("xrdcp") is None:
-        pytest.skip("the client of xrootd and its recorder are not installed")
+    require("xrdcp")
+    if not RECORDER.exists():
+        missing(RECORDER.name)
     size = 3_000_000
     (site.folder / "data").write_bytes(bytes(size))
     record, trace = tmp_path / "record.csv", tmp_path / "trace"

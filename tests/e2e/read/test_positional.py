@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from needs import python_package
 
 pytestmark = pytest.mark.netns
 
@@ -12,7 +13,7 @@ START = 1_795_287_595
 
 def baskets(path, *branches):
     """(offset, bytes) of the baskets of some branches of the tree, in the order in which a query reads them."""
-    uproot = pytest.importorskip("uproot")
+    uproot = python_package("uproot")
     with uproot.open(path) as file:
         found = []
         for branch in (file["T"][name] for name in branches):

@@ -4,6 +4,7 @@ import os
 import shutil
 
 import pytest
+from needs import python_package
 
 DRAW = """
 file = ROOT.TFile.Open(arguments["url"])
@@ -251,7 +252,7 @@ def test_the_environment_is_read_as_by_the_command(root_plugin, site, small, tmp
 
 
 def test_the_python_module_lives_in_the_same_process(root_plugin, site, small):
-    pytest.importorskip("hither")
+    python_package("hither")
     code = """
 import hither
 url = arguments["url"]

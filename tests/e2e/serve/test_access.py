@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from needs import require
 from token_issuer import Issuer, Key, openssl, part
 
 from bench.harness import servers
 from bench.harness.paths import HITHER
 
-pytestmark = pytest.mark.skipif(
-    not shutil.which("curl") or not shutil.which("openssl"), reason="needs curl and openssl"
-)
+require("curl")
+require("openssl")
 
 MIB = 1 << 20
 

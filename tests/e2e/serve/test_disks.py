@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 from cutting import Relay
+from needs import require, require_network_namespaces
 
-from bench.harness.links import is_root
 from bench.harness.paths import HITHER, ROOT
 from bench.harness.waiting import wait_until
 
@@ -396,10 +396,8 @@ JOBS = [
 
 @pytest.mark.parametrize("job", [job.__name__ for job in JOBS])
 def test_a_disk_failure_loses_and_leaks_nothing(hither, tmp_path, job):
-    if not is_root() or shutil.which("mkfs.ext4") is None:
-        if os.environ.get("HITHER_REQUIRE_NETNS") == "1":
-            pytest.fail("mount namespaces are required here, which needs root and mkfs.ext4")
-        pytest.skip("file systems of one's own need root and mkfs.ext4")
+    require_network_namespaces()
+    require("mkfs.ext4")
     probe = subprocess.run(["unshare", "-m", "losetup", "-f"], capture_output=True, text=True, check=False)
     if probe.returncode != 0:
         pytest.skip(f"there are no loop devices here: {probe.stderr.strip()}")

@@ -309,8 +309,8 @@ def test_a_browser_shows_a_directory(tmp_path):
 UNIT = ROOT / "packaging" / "hither-serve.service"
 
 
-@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd-analyze")
 def test_the_systemd_unit_is_valid_and_restricted(tmp_path):
+    require("systemd-analyze")
     unit = tmp_path / UNIT.name
     unit.write_text(UNIT.read_text().replace("/usr/bin/hither", str(HITHER)))
     # Only the package installs the manual page.

@@ -180,7 +180,7 @@ def test_rm_removes_only_what_was_named(run, place):
 
 def test_the_root_of_a_server_is_removed_on_request_only(run, place):
     if place.kind in ("local", "nginx/dav"):
-        pytest.skip("the root of this machine is never removed, and a location is no root")
+        pytest.skip("the root of this machine is never removed, and a location is not a root")
     place.put("a/b")
     place.put("c")
     assert run("rm", "-r", place.url("")).code == USAGE
@@ -444,7 +444,7 @@ def test_a_name_that_is_not_utf8_and_may_match_is_an_error(run, patterns, tmp_pa
     patterns.put("run1.root")
     patterns.put("dir1/x")
     (tmp_path / "copies").mkdir()
-    if patterns.kind == "xrootd":  # its listing is no XML then
+    if patterns.kind == "xrootd":  # its listing is not XML then
         told = run("stat", patterns.url("run*"))
         assert (told.code, "cannot be parsed" in told.err) == (UNAVAILABLE, True), told.err
         return

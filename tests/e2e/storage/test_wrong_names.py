@@ -64,7 +64,7 @@ def test_the_directory_whose_name_is_not_utf8_is_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("url", "said"), [("s3://", "names no bucket"), ("s3:///key", "names no bucket"), ("s3://a b/", "is no name of a")]
+    ("url", "said"), [("s3://", "names no bucket"), ("s3:///key", "names no bucket"), ("s3://a b/", "is not the name of a")]
 )
 def test_a_bucket_has_a_name(run, url, said):
     told = run("ls", url)

@@ -61,7 +61,7 @@ def test_what_cannot_be_reserved_says_so(client, url, site):
             lots.reserve(1000, lease=lease)
     with pytest.raises(ValueError, match="size=, lease="):
         lots.renew("1f0e")
-    with pytest.raises(ValueError, match="no id of a lot"):
+    with pytest.raises(ValueError, match="not the id of a lot"):
         lots.renew("../x", lease=60)
     with pytest.raises(NotImplementedError, match="has no lots"):
         client.lots(site.url("f")).show()

@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 import pytest
+from needs import python_package
 from serving import serving, talkfile
 
 import hither
@@ -49,7 +50,7 @@ def test_trees_are_those_that_root_wrote(client, served, small):
 
 
 def test_the_filesystem_lists_writes_moves_and_removes(client, served):
-    pytest.importorskip("fsspec")
+    python_package("fsspec")
     from hither.fsspec import HitherFileSystem
 
     folder, url = served
@@ -66,7 +67,7 @@ def test_the_filesystem_lists_writes_moves_and_removes(client, served):
 
 
 def test_a_removed_directory_takes_links_along_and_nothing_behind_them(client, served):
-    pytest.importorskip("fsspec")
+    python_package("fsspec")
     from hither.fsspec import HitherFileSystem
 
     folder, url = served
@@ -84,7 +85,7 @@ def test_a_removed_directory_takes_links_along_and_nothing_behind_them(client, s
 
 
 def test_root_urls_find_the_filesystem(served):
-    fsspec = pytest.importorskip("fsspec")
+    fsspec = python_package("fsspec")
     folder, url = served
     (folder / "f").write_bytes(b"found")
     with fsspec.open(f"hither{url}/f", store=False, anonymous=True) as file:
@@ -92,7 +93,7 @@ def test_root_urls_find_the_filesystem(served):
 
 
 def test_uproot_reads_it_with_our_source(client, served, small):
-    uproot = pytest.importorskip("uproot")
+    uproot = python_package("uproot")
     import hither.uproot
 
     path, facts = small

@@ -22,14 +22,14 @@ from e2e.behaviours.foreign_server import FOLDS, RENAMES, Site, serving
 from e2e.cutting import Relay
 from e2e.exfat import mounted_exfat
 from e2e.loopback_server import LoopbackServer, QuietHandler
-from needs import require
+from needs import python_package, require
 
 from bench.cluster.nodes import nodes
 from bench.harness import access_log, servers
 from bench.harness.links import Loopback
 from bench.harness.waiting import wait_until
 
-distributed = pytest.importorskip("distributed")
+distributed = python_package("distributed")
 import hither.cluster  # noqa: E402
 import hither.cluster.__main__ as command  # noqa: E402
 from hither.cluster.__main__ import EXIT_CODES  # noqa: E402

@@ -7,11 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from needs import python_package
 
-nbclient = pytest.importorskip("nbclient")
-nbformat = pytest.importorskip("nbformat")
-pytest.importorskip("ipykernel")
-image = pytest.importorskip("matplotlib.image")
+nbclient = python_package("nbclient")
+nbformat = python_package("nbformat")
+python_package("ipykernel")
+image = python_package("matplotlib.image")
 
 from samples import REPOSITORY  # noqa: E402
 from serving import serving, talkfile  # noqa: E402

@@ -4,12 +4,13 @@ import shutil
 import sys
 
 import pytest
+from needs import python_package, sample
 
-distributed = pytest.importorskip("distributed")
-fsspec = pytest.importorskip("fsspec")
-uproot = pytest.importorskip("uproot")
-ak = pytest.importorskip("awkward")
-dask_awkward = pytest.importorskip("dask_awkward")
+distributed = python_package("distributed")
+fsspec = python_package("fsspec")
+uproot = python_package("uproot")
+ak = python_package("awkward")
+dask_awkward = python_package("dask_awkward")
 
 from samples import SAMPLES  # noqa: E402
 from serving import serving, talkfile  # noqa: E402
@@ -44,7 +45,7 @@ def test_files_and_filesystems_open_again_on_workers(cluster, site, client, cont
 
 
 def test_dask_reads_blocks(cluster, site, content):
-    bytes_of = pytest.importorskip("dask.bytes")
+    bytes_of = python_package("dask.bytes")
     _, blocks = bytes_of.read_bytes("hither" + site.put("f", content), blocksize=300_000, sample=False, store=False)
     parts = cluster.gather(cluster.compute(blocks[0]))
     assert b"".join(parts) == content
@@ -130,10 +131,7 @@ def test_untouched_columns_are_not_requested(files, site):
 
 
 def test_partitions_end_where_clusters_do(client):
-    sample = SAMPLES / "uproot-HZZ-zstd.root"
-    if not sample.exists():
-        pytest.skip(f"{sample} is not there")
-    files = hither.dataset(sample, "events", client=client)
+    files = hither.dataset(sample(SAMPLES / "uproot-HZZ-zstd.root"), "events", client=client)
     lazy = files.to_dask_awkward(["Muon_Px"], step_size=500)
     assert lazy.divisions[0] == 0
     assert lazy.divisions[-1] == files.num_entries

@@ -13,11 +13,11 @@ import subprocess
 import sys
 
 import pytest
+from needs import python_package, require_network_namespaces
 
-fsspec = pytest.importorskip("fsspec")
+fsspec = python_package("fsspec")
 
 from e2e.behaviours import foreign_server  # noqa: E402
-from needs import require_network_namespaces  # noqa: E402
 from serving import LINKS, Wan, access_log, servers, serving  # noqa: E402
 
 import hither  # noqa: E402
@@ -188,7 +188,7 @@ def test_ranges_of_a_path_are_never_of_two_versions(site, fs, content, monkeypat
             fs.cat_file(path, 700_000, 700_004)
         (found,) = fs.cat_ranges([path], [800_000], [800_004])
         assert isinstance(found, hither.exceptions.ChangedError)
-        # All bytes, which is no range.
+        # All bytes, which is not a range.
         assert fs.cat_file(path) == content[::-1]
 
 
@@ -571,8 +571,8 @@ def test_of_two_exclusive_writers_the_second_fails(dav, fs):
 
 
 def test_times_and_versions_of_any_file_are_known(tmp_path, fs):
-    pq = pytest.importorskip("pyarrow.parquet")
-    pa = pytest.importorskip("pyarrow")
+    pq = python_package("pyarrow.parquet")
+    pa = python_package("pyarrow")
     pq.write_table(pa.table({"a": [1.0]}), tmp_path / "table.parquet")
     (tmp_path / "plain").write_bytes(b"12345")
     with serving("nginx", tmp_path) as url:
@@ -618,9 +618,9 @@ def test_a_parquet_file_that_is_read_whole_is_requested_once_after_its_ends(tmp_
 
 
 def test_parquet_columns_are_read_and_no_others(tmp_path, fs):
-    pa = pytest.importorskip("pyarrow")
-    pq = pytest.importorskip("pyarrow.parquet")
-    np = pytest.importorskip("numpy")
+    pa = python_package("pyarrow")
+    pq = python_package("pyarrow.parquet")
+    np = python_package("numpy")
     rng = np.random.default_rng(1)
     table = pa.table({f"c{at}": rng.standard_normal(100_000) for at in range(30)})
     pq.write_table(table, tmp_path / "table.parquet", row_group_size=25_000)
@@ -634,8 +634,8 @@ def test_parquet_columns_are_read_and_no_others(tmp_path, fs):
 
 
 def test_hdf5_is_read_through_an_opened_file(tmp_path, fs):
-    h5py = pytest.importorskip("h5py")
-    np = pytest.importorskip("numpy")
+    h5py = python_package("h5py")
+    np = python_package("numpy")
     values = np.random.default_rng(1).standard_normal((500, 1000))
     with h5py.File(tmp_path / "f.h5", "w") as file:
         file.create_dataset("x", data=values, chunks=(10, 1000))
@@ -648,8 +648,8 @@ def test_hdf5_is_read_through_an_opened_file(tmp_path, fs):
 
 
 def test_zarr_reads_chunks(dav):
-    zarr = pytest.importorskip("zarr")
-    np = pytest.importorskip("numpy")
+    zarr = python_package("zarr")
+    np = python_package("numpy")
     folder, url = dav
     values = np.arange(10_000).reshape(100, 100)
     zarr.create_array(store=str(folder / "a.zarr"), data=values, chunks=(10, 100))
@@ -677,7 +677,7 @@ for name in ("one", "two"):
     told.append(fs.client.report.since(before).as_dict())
     sums.append([float(column.to_numpy().sum()) for column in table.columns])
 print(json.dumps([told, sums]), flush=True)
-# A thread of pyarrow that closes a file of Python's while the interpreter ends aborts the process, whoever's file it is.
+# A thread of pyarrow that closes a file of Python's while the interpreter ends aborts the process, even if the file is another one's.
 os._exit(0)
 """
 
@@ -687,9 +687,9 @@ os._exit(0)
 def test_parquet_columns_take_few_round_trips(way, tmp_path):
     """Two runs of columns in four row groups: requests for the ends and one for each run; one more
     if late."""
-    pa = pytest.importorskip("pyarrow")
-    pq = pytest.importorskip("pyarrow.parquet")
-    np = pytest.importorskip("numpy")
+    pa = python_package("pyarrow")
+    pq = python_package("pyarrow.parquet")
+    np = python_package("numpy")
     require_network_namespaces()
     rng = np.random.default_rng(1)
     columns = ["c3", "c4", "c17"]

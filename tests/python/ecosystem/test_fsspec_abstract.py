@@ -1,8 +1,9 @@
 """fsspec's own suite for filesystems, with WebDAV servers."""
 
 import pytest
+from needs import python_package
 
-fsspec = pytest.importorskip("fsspec")
+fsspec = python_package("fsspec")
 
 from fsspec.tests.abstract import (  # noqa: E402
     AbstractCopyTests,

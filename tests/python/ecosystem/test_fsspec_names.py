@@ -10,8 +10,9 @@ import urllib.parse
 from pathlib import Path
 
 import pytest
+from needs import python_package
 
-fsspec = pytest.importorskip("fsspec")
+fsspec = python_package("fsspec")
 
 from e2e.behaviours import foreign_server  # noqa: E402
 from serving import serving  # noqa: E402
@@ -119,8 +120,8 @@ def test_a_file_is_not_moved_or_copied_onto_another_of_its_names(fs, verb):
 
 @pytest.mark.parametrize("slashes", ["/", "//", "///"])
 def test_names_in_the_root_directory_of_xrootd_begin_as_it_does(fs, tmp_path, slashes):
-    pa = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
+    pa = python_package("pyarrow")
+    parquet = python_package("pyarrow.parquet")
     for name in ("d/e/x", "d/y", "f1", "f2"):
         path = tmp_path / "www" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -189,7 +190,7 @@ def test_only_an_empty_directory_is_removed_as_one(fs, site, url):
     with pytest.raises(ValueError, match="not empty"):
         fs.rmdir(f"{url}/a")
     assert fs.isdir(f"{url}/there")
-    site.files["/there"] = site.files.pop("/there/") or b"a file by now"
+    site.files["/there"] = site.files.pop("/there/") or b"a file"
     with pytest.raises(NotADirectoryError):
         fs.rmdir(f"{url}/there")
     assert "DELETE" not in [command for command, _ in site.requests]
@@ -571,7 +572,7 @@ def close_in_a_later_asynchronous_step(fs, url):
 
 
 def write_csv(_, url):
-    pandas = pytest.importorskip("pandas")
+    pandas = python_package("pandas")
     options = {"store": False, "anonymous": True}
     pandas.DataFrame({"a": ["x"] * 9999 + ["\u20ac"]}).to_csv(
         f"hither{url}", encoding="latin-1", storage_options=options
@@ -579,8 +580,8 @@ def write_csv(_, url):
 
 
 def write_parquet(fs, url):
-    pa = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
+    pa = python_package("pyarrow")
+    parquet = python_package("pyarrow.parquet")
     table = pa.table({"a": [1, 2]})
     with parquet.ParquetWriter(url, table.schema, filesystem=fs) as writer:
         writer.write_table(table)

@@ -1,13 +1,14 @@
 """coffea's NanoEvents of a NanoAOD file on a server equal those of the local file."""
 
 import pytest
+from needs import python_package
 from samples import coffea_samples
 from serving import serving
 
 import hither
 
-pytest.importorskip("coffea", reason="coffea is not installed (tools/setup-peers installs it)")
-uproot = pytest.importorskip("uproot")
+python_package("coffea")
+uproot = python_package("uproot")
 
 import awkward as ak  # noqa: E402
 from coffea.nanoevents import NanoAODSchema, NanoEventsFactory  # noqa: E402

@@ -1,10 +1,10 @@
 """Libraries that open hither's URLs directly: the rows of the table in docs/guides."""
 
 import pytest
+from needs import missing, python_package
 
-fsspec = pytest.importorskip("fsspec")
+fsspec = python_package("fsspec")
 
-from needs import missing  # noqa: E402
 from serving import Loopback, servers, serving  # noqa: E402
 
 from hither.fsspec import HitherFileSystem  # noqa: E402
@@ -16,20 +16,20 @@ ROWS = 2000
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
     """The URL, without its scheme, of a server with a table in the formats of all libraries."""
-    np = pytest.importorskip("numpy")
+    np = python_package("numpy")
     folder = tmp_path_factory.mktemp("www")
     folder.chmod(0o777)
     values = np.arange(ROWS, dtype="f8")
-    pandas = pytest.importorskip("pandas")
+    pandas = python_package("pandas")
     frame = pandas.DataFrame({"pt": values, "eta": -values})
     frame.to_parquet(folder / "table.parquet")
     frame.to_csv(folder / "table.csv", index=False)
-    h5py = pytest.importorskip("h5py")
+    h5py = python_package("h5py")
     with h5py.File(folder / "table.h5", "w") as file:
         file.create_dataset("pt", data=values, chunks=(100,))
-    zarr = pytest.importorskip("zarr")
+    zarr = python_package("zarr")
     zarr.create_array(store=str(folder / "pt.zarr"), data=values, chunks=(100,))
-    uproot = pytest.importorskip("uproot")
+    uproot = python_package("uproot")
     with uproot.recreate(folder / "table.root") as file:
         file.mktree("T", {"pt": "f8"}).extend({"pt": values})
     if _is_installed("xarray"):
@@ -194,7 +194,7 @@ NEEDS = {"xarray_netcdf": ["xarray", "h5netcdf"], "polars_parquet": ["polars", "
 
 def require(reader):
     for module in NEEDS.get(reader.__name__, [reader.__name__.split("_")[0]]):
-        pytest.importorskip(module)
+        python_package(module)
 
 
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.__name__)
@@ -205,7 +205,7 @@ def test_libraries_read_urls_of_hither(reader, base):
 
 def test_objects_of_s3_are_files(tmp_path, monkeypatch):
     """fsspec and pandas with `hithers3`: listing, reading and writing."""
-    pandas = pytest.importorskip("pandas")
+    pandas = python_package("pandas")
     if not (servers.BUILT_PEERS / "bin" / "s3s-fs").exists():
         missing("s3s-fs")
     key, secret = servers.S3_KEY

@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ET
 from typing import ClassVar
 
 import pytest
-from needs import sample
+from needs import python_package, sample
 from samples import SAMPLES
 from serving import talkfile
 
@@ -66,7 +66,7 @@ def test_trees_that_are_open_are_explained_too(path, client):
 
 
 def test_an_explanation_names_the_branches_that_uproot_read(client):
-    pytest.importorskip("uproot")
+    python_package("uproot")
     found = []
     for path in sorted(sample(SAMPLES).glob("*.root")):
         trees = hither.open_root(path, client=client)
@@ -161,7 +161,7 @@ def test_bars_count_the_bytes_that_arrive(url, client, bars):
 
 
 def test_a_bar_that_cannot_be_drawn_is_lost_and_nothing_else(url, client, monkeypatch):
-    pytest.importorskip("tqdm")
+    python_package("tqdm")
 
     class Unread(io.StringIO):
         room = 0
@@ -201,7 +201,7 @@ def test_a_bar_is_closed_when_an_iteration_is_left(url, client, bars):
 
 
 def test_bars_are_those_of_tqdm(path, client, capsys):
-    pytest.importorskip("tqdm")
+    python_package("tqdm")
     hither.open_tree(path, "T", client=client).arrays(["rawtr"], progress=True)
     assert "small.root" in capsys.readouterr().err
 

@@ -4,10 +4,11 @@ import io
 from html.parser import HTMLParser
 
 import pytest
+from needs import python_package
 
 import hither
 
-uproot = pytest.importorskip("uproot")
+uproot = python_package("uproot")
 NAME = "a<b>&amp;"
 
 

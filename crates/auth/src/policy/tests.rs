@@ -191,7 +191,7 @@ fn groups_count_only_without_a_storage_scope() {
     assert!(member("openid", "/atlas").is_err());
     assert!(member("openid", "/atlas/prod/x").is_err());
     assert!(member("storage.read:/prod", "/atlas/prod").is_err(), "it asked for less");
-    assert!(member("storage.read", "/atlas/prod").is_err(), "invalid words are no gift");
+    assert!(member("storage.read", "/atlas/prod").is_err(), "invalid words grant nothing");
     let outside = Claims { groups: vec!["/atlas/prod".into()], ..claims("openid") };
     let denied = policy().authorize(&holder(outside), Action::Read, "product", NOW).unwrap_err();
     assert!(denied.to_string().starts_with("wlcg.groups: "), "{denied}");

@@ -2,26 +2,47 @@
 //!
 //! A federation that was started again, as after a reboot, cannot tell a disk that is not mounted
 //! from a directory that was never there. So a directory that an endpoint lists for the first time
-//! is appended to a file before a client gets the listing. Federations with the same state folder
-//! share the file, behind a lock; a record holds for the endpoint of the same name, URL and paths.
+//! is appended to a file, and is on disk, before a client gets the listing: if a power loss took
+//! the record, and the disk of that endpoint is not mounted afterwards, a listing without the
+//! directory would look complete, and a sync could delete what is in it.
+//!
+//! Federations with the same state folder share the file, behind a lock; a record holds for the
+//! endpoint of the same name, URL and paths. No request waits longer than [`PATIENCE`] for the
+//! file. After [`LOCK_WAIT`] lines are appended without the lock, which the one that replaces the
+//! file at that moment may lose. A federation has one thread that writes; the lines that arrive
+//! meanwhile are written, and synced, together.
+//!
 //! A file that has grown to [`MAX_BYTES`] is replaced by one with the latest record of each
 //! directory. If those are too many, the deepest ones are left out: where a disk is not mounted,
 //! the directories above them are missing as well.
 
+use hither_core::sync::lock;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::time::{Instant, sleep, timeout};
 use tracing::warn;
 
 const FILE: &str = "federated-directories.jsonl";
 const LOCK: &str = "federated-directories.lock";
 /// The size from which on the file is replaced: some 30,000 directories.
 const MAX_BYTES: u64 = 4 << 20;
+/// Lines that wait for a disk that does not respond, as many as a full file has; further ones are
+/// dropped.
+const MAX_PENDING: usize = 30_000;
+/// Time after which lines are appended although another federation has the lock. It has it for as
+/// long as it takes to read and to replace the file.
+const LOCK_WAIT: Duration = Duration::from_secs(1);
+/// Time between two attempts to get the lock.
+const LOCK_INTERVAL: Duration = Duration::from_millis(10);
+/// Time for which a request waits until its lines are on disk.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A directory of an endpoint. The order is that of paths, each before those below it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -56,21 +77,36 @@ pub(super) struct DirectoryLog {
     /// Time for which records are kept.
     kept: Duration,
     has_failed: AtomicBool,
+    /// True after lines were appended without the lock.
+    has_gone_on: AtomicBool,
+    /// Lines that are not in the file yet.
+    pending: Mutex<Vec<Line>>,
+    /// Held by the thread that writes.
+    writer: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl DirectoryLog {
     /// The file in `folder`, by a clock that was at `now` at the time `wall`.
     pub(super) fn new(folder: PathBuf, kept: Duration, now: Duration, wall: SystemTime) -> Self {
         let wall = wall.duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { folder, began: wall.saturating_sub(now), kept, has_failed: AtomicBool::new(false) }
+        Self {
+            folder,
+            began: wall.saturating_sub(now),
+            kept,
+            has_failed: AtomicBool::default(),
+            has_gone_on: AtomicBool::default(),
+            pending: Mutex::default(),
+            writer: Arc::default(),
+        }
     }
 
     /// The directories in the file, each with the time until which it counts.
     pub(super) fn load(&self, now: Duration) -> Vec<(ListedDirectory, Duration)> {
         let seen = self.attempt(|| {
-            let _lock = self.lock()?;
+            let lock = self.lock()?;
             let seen = self.read(now)?;
-            self.replace(&seen)?;
+            // Another federation that has the lock replaces the file when it is too large.
+            lock.map_or(Ok(()), |_lock| self.replace(&seen))?;
             Ok(seen)
         });
         let until = |seen: u64| {
@@ -80,35 +116,91 @@ impl DirectoryLog {
     }
 
     /// Appends directories that were listed now.
-    pub(super) fn listed(&self, directories: Vec<ListedDirectory>, now: Duration) {
-        self.append(directories, Some((self.began + now).as_secs()), now);
+    pub(super) async fn listed(self: &Arc<Self>, listed: Vec<ListedDirectory>, now: Duration) {
+        self.append(listed, Some((self.began + now).as_secs()), now).await;
     }
 
     /// Appends that a client has removed these directories, with everything below them.
-    pub(super) fn removed(&self, directories: Vec<ListedDirectory>, now: Duration) {
-        self.append(directories, None, now);
+    pub(super) async fn removed(self: &Arc<Self>, removed: Vec<ListedDirectory>, now: Duration) {
+        self.append(removed, None, now).await;
     }
 
-    fn append(&self, directories: Vec<ListedDirectory>, seen: Option<u64>, now: Duration) {
-        let lines = directories.into_iter().map(|directory| Line { directory, seen });
-        self.attempt(|| {
-            let text = text(lines)?;
-            let _lock = self.lock()?;
+    async fn append(
+        self: &Arc<Self>,
+        directories: Vec<ListedDirectory>,
+        seen: Option<u64>,
+        now: Duration,
+    ) {
+        {
+            let mut pending = lock(&self.pending);
+            if pending.len() < MAX_PENDING {
+                pending.extend(directories.into_iter().map(|directory| Line { directory, seen }));
+            }
+        }
+        if timeout(PATIENCE, self.write_pending(now)).await.is_err() {
+            self.report(&io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("nothing was written within {} s", PATIENCE.as_secs()),
+            ));
+        }
+    }
+
+    /// Writes the lines that are pending, once no other thread of this federation does.
+    async fn write_pending(self: &Arc<Self>, now: Duration) {
+        let mut writer = Arc::clone(&self.writer).lock_owned().await;
+        let late = Instant::now() + LOCK_WAIT;
+        loop {
+            let log = Arc::clone(self);
+            let needs_lock = Instant::now() < late;
+            // The thread has the writer's turn until it is done, also if nobody waits for it.
+            let work = move || (log.write(needs_lock, now), writer);
+            let Ok((is_done, back)) = tokio::task::spawn_blocking(work).await else { return };
+            if is_done {
+                return;
+            }
+            writer = back;
+            sleep(LOCK_INTERVAL).await;
+        }
+    }
+
+    /// Appends the lines that are pending. Returns false if that `needs_lock` and another
+    /// federation has it.
+    fn write(&self, needs_lock: bool, now: Duration) -> bool {
+        if lock(&self.pending).is_empty() {
+            return true;
+        }
+        let done = self.attempt(|| {
+            let file_lock = self.lock()?;
+            if needs_lock && file_lock.is_none() {
+                return Ok(false);
+            }
+            // An empty line first: a crash or a full disk may have cut the last one.
+            let mut lines = b"\n".to_vec();
+            lines.extend(text(std::mem::take(&mut *lock(&self.pending)).into_iter())?);
             let path = self.folder.join(FILE);
-            if fs::metadata(&path).is_ok_and(|it| it.len() > MAX_BYTES) {
+            let is_large = || fs::metadata(&path).is_ok_and(|it| it.len() > MAX_BYTES);
+            if file_lock.is_none() && !self.has_gone_on.swap(true, Ordering::Relaxed) {
+                let folder = self.folder.display();
+                warn!("another process keeps {folder}/{LOCK}: lines are appended without it");
+            }
+            if file_lock.is_some() && is_large() {
                 self.replace(&self.read(now)?)?;
             }
             let mut file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
-            file.write_all(&text)
+            file.write_all(&lines)?;
+            file.sync_data()?;
+            Ok(true)
         });
+        done.unwrap_or(true)
     }
 
-    /// The result of work on the file. A failure is logged once: what is in memory still counts.
+    /// The result of work on the file. What is in memory still counts after a failure.
     fn attempt<T>(&self, work: impl FnOnce() -> io::Result<T>) -> Option<T> {
-        let error = match work() {
-            Ok(done) => return Some(done),
-            Err(error) => error,
-        };
+        work().map_err(|error| self.report(&error)).ok()
+    }
+
+    /// Logs a failure, once.
+    fn report(&self, error: &io::Error) {
         if !self.has_failed.swap(true, Ordering::Relaxed) {
             let folder = self.folder.display();
             warn!(
@@ -117,15 +209,17 @@ impl DirectoryLog {
                  stopped will not be missed"
             );
         }
-        None
     }
 
-    /// Excludes other federations until dropped.
-    fn lock(&self) -> io::Result<File> {
+    /// Excludes other federations until dropped; none if one of them has the lock.
+    fn lock(&self) -> io::Result<Option<File>> {
         fs::create_dir_all(&self.folder)?;
         let open = OpenOptions::new().create(true).append(true).open(self.folder.join(LOCK))?;
-        open.lock()?;
-        Ok(open)
+        match open.try_lock() {
+            Ok(()) => Ok(Some(open)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
     }
 
     /// The directories in the file that still count.
@@ -169,7 +263,8 @@ impl DirectoryLog {
         let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
         file.write_all(&kept)?;
         file.sync_all()?;
-        fs::rename(new, self.folder.join(FILE))
+        fs::rename(new, self.folder.join(FILE))?;
+        File::open(&self.folder)?.sync_all()
     }
 }
 
@@ -215,21 +310,21 @@ mod tests {
         }
     }
 
-    fn log(folder: &std::path::Path, wall: Duration) -> DirectoryLog {
-        DirectoryLog::new(folder.to_owned(), WEEK, Duration::ZERO, UNIX_EPOCH + wall)
+    fn log(folder: &std::path::Path, wall: Duration) -> Arc<DirectoryLog> {
+        Arc::new(DirectoryLog::new(folder.to_owned(), WEEK, Duration::ZERO, UNIX_EPOCH + wall))
     }
 
-    #[test]
-    fn directories_outlive_the_federation_for_a_week_unless_they_are_removed() {
+    #[tokio::test(start_paused = true)]
+    async fn directories_outlive_the_federation_for_a_week_unless_they_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("state");
         let day = Duration::from_hours(24);
         let first = log(&folder, day * 100);
         assert_eq!(first.load(Duration::ZERO), []);
         let directories = ["a", "x", "x/a", "x/a/deep", "x/ab"].map(|path| at("e", path));
-        first.listed([&directories[..], &[at("f", "x/a")]].concat(), Duration::ZERO);
-        first.listed(vec![at("e", "a")], day);
-        first.removed(vec![at("e", "x/a")], day);
+        first.listed([&directories[..], &[at("f", "x/a")]].concat(), Duration::ZERO).await;
+        first.listed(vec![at("e", "a")], day).await;
+        first.removed(vec![at("e", "x/a")], day).await;
         let paths = |wall| {
             let log = log(&folder, day * wall);
             let found = log.load(Duration::ZERO);
@@ -251,14 +346,46 @@ mod tests {
         assert_eq!(paths(90), [of("e a", 7)]);
     }
 
-    #[test]
-    fn the_file_keeps_what_is_near_the_root_when_it_is_full() {
+    #[tokio::test(start_paused = true)]
+    async fn lines_are_appended_without_a_lock_that_another_process_keeps() {
+        let folder = tempfile::tempdir().unwrap();
+        let other = File::create(folder.path().join(LOCK)).unwrap();
+        other.try_lock().unwrap();
+        let held = log(folder.path(), WEEK * 2);
+        assert_eq!(held.load(Duration::ZERO), []);
+        // A line that another one has cut.
+        fs::write(folder.path().join(FILE), b"{\"end").unwrap();
+        let began = Instant::now();
+        held.listed(vec![at("e", "x"), at("e", "y")], Duration::ZERO).await;
+        assert_eq!(began.elapsed().as_secs(), LOCK_WAIT.as_secs());
+        held.removed(vec![at("e", "x")], Duration::ZERO).await;
+        assert_eq!(held.load(Duration::ZERO), [(at("e", "y"), WEEK)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lines_that_wait_for_the_writer_are_dropped_when_there_are_too_many() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = log(folder.path(), WEEK * 2);
+        // A disk that does not respond.
+        let stuck = Arc::clone(&log.writer).lock_owned().await;
+        let many = (0..MAX_PENDING).map(|number| at("e", &number.to_string()));
+        log.listed(many.collect(), Duration::ZERO).await;
+        log.listed(vec![at("e", "last")], Duration::ZERO).await;
+        assert!(log.has_failed.load(Ordering::Relaxed));
+        drop(stuck);
+        log.listed(vec![], Duration::ZERO).await;
+        let kept = log.load(Duration::ZERO);
+        assert!(kept.contains(&(at("e", "0"), WEEK)) && !kept.contains(&(at("e", "last"), WEEK)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_file_keeps_what_is_near_the_root_when_it_is_full() {
         let folder = tempfile::tempdir().unwrap();
         let log = log(folder.path(), WEEK * 2);
         let deep = (0..20_000).map(|number| at("e", &format!("x/y/{number}/{}", "n".repeat(90))));
-        log.listed(deep.collect(), Duration::ZERO);
-        log.listed(vec![at("e", "x"), at("e", "x/y")], Duration::ZERO);
-        log.listed(vec![at("e", "z")], Duration::ZERO);
+        log.listed(deep.collect(), Duration::ZERO).await;
+        log.listed(vec![at("e", "x"), at("e", "x/y")], Duration::ZERO).await;
+        log.listed(vec![at("e", "z")], Duration::ZERO).await;
         let size = fs::metadata(folder.path().join(FILE)).unwrap().len();
         assert!((MAX_BYTES / 4..MAX_BYTES).contains(&size), "{size} bytes");
         let kept = log.load(Duration::ZERO);

@@ -5,6 +5,7 @@ use crate::merge::{EndpointId, ListingMerger, MergedListing};
 use crate::name_space::directory_memory::ListedDirectories;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use hither_core::Listing;
 use hither_core::error::ErrorKind;
 use hither_core::storage::{FileKind, file_name, join};
 use hither_core::sync::lock;
@@ -55,17 +56,15 @@ impl NameSpace {
                         unlogged.push((id, path.to_owned()));
                     }
                     merger.add(id, &listing.entries);
-                    let is_directory = |kind| kind == FileKind::Directory;
-                    let listed = listing.entries.iter().filter(|it| is_directory(it.kind));
-                    directories.extend(listed.map(|it| (id, file_name(&it.path).into())));
+                    directories.extend(self.directories_in(id, path, &listing, now));
+                    merger.add_failed(&listing.failed);
                     if listing.is_complete() {
                         whole.push(id);
                     }
-                    // Names without metadata count as missing, too, unless no client can request
-                    // them.
-                    match (merger.add_failed(&listing.failed), listing.gaps.is_empty()) {
-                        (true, true) => answered.push(id),
-                        _ => merger.add_unanswered(id),
+                    if listing.gaps.is_empty() {
+                        answered.push(id);
+                    } else {
+                        merger.add_unanswered(id);
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::Invalid => files.push(id),
@@ -99,6 +98,22 @@ impl NameSpace {
             lock(&self.listings).put(path, Arc::clone(&listing), bytes, until);
         }
         Some(listing)
+    }
+
+    /// The directories that an endpoint lists in the one at `path`, and those that it listed before
+    /// and fails to describe now.
+    fn directories_in(
+        &self,
+        id: EndpointId,
+        path: &str,
+        listing: &Listing,
+        now: Duration,
+    ) -> impl Iterator<Item = (EndpointId, Box<str>)> {
+        let listed = listing.entries.iter().filter(|it| it.kind == FileKind::Directory);
+        let had = move |name: &&str| self.directories.had(id, &join(path, name), now);
+        let failed = listing.failed.iter().map(|(it, _)| file_name(it)).filter(had);
+        let names = listed.map(|it| file_name(&it.path)).chain(failed);
+        names.map(move |name| (id, name.into()))
     }
 
     /// The listing without holders that are known to differ. Endpoints that are copies of others

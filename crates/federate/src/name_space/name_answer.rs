@@ -34,10 +34,10 @@ impl NameAnswer {
     }
 
     /// The answer that a listing gives about one of its names; none if an endpoint that has not
-    /// answered may have it.
+    /// answered may have it, or if one lists it without metadata.
     pub(super) fn from_listing(listing: &MergedListing, name: &str) -> Option<Self> {
         let entry = listing.get(name);
-        if entry.is_none() && !listing.is_complete() {
+        if entry.is_none() && (!listing.is_complete() || listing.is_refused(name)) {
             return None;
         }
         let found = entry.map(|it| it.holders.iter().map(|id| (*id, it.facts)).collect());

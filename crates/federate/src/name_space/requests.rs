@@ -25,12 +25,16 @@ impl NameSpace {
         paths: &[&str],
         change: impl Future<Output = Result<T>>,
     ) -> Result<T> {
-        let note = || paths.iter().for_each(|path| self.note_change(path));
+        let note = async || {
+            for path in paths {
+                self.note_change(path).await;
+            }
+        };
         // Before the request, too: this future may be dropped before the response arrives.
-        note();
+        note().await;
         let deadline = self.settings.listing_deadline();
         let answer = self.request(endpoint, deadline, Effect::Change, change).await;
-        note();
+        note().await;
         answer
     }
 

@@ -2,7 +2,9 @@
 
 use crate::rig::{Behaviour, Content, MemoryStorage, Rig};
 use hither_core::Storage;
+use hither_core::error::ErrorKind;
 use hither_server::{Backend, BackendErrorKind, Intent};
+use std::sync::Arc;
 use std::time::Duration;
 
 fn two() -> Rig {
@@ -67,16 +69,37 @@ async fn an_endpoint_that_may_have_more_names_makes_a_listing_incomplete() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn names_that_an_endpoint_refuses_to_describe_are_listed() {
-    for name in ["d/both", "d/pipe"] {
+async fn a_name_that_an_endpoint_fails_to_describe_fails_alone() {
+    let failures = [ErrorKind::PermissionDenied, ErrorKind::Unavailable, ErrorKind::NotFound];
+    for (name, kind) in failures.map(|kind| [("d/both", kind), ("d/pipe", kind)]).concat() {
         let whole = MemoryStorage::new(&[("d/a", 1), ("d/both", 2)], 10);
         let rig = Rig::new(vec![whole, MemoryStorage::new(&[("d/b", 1), (name, 2)], 20)]);
-        rig.storages[1].behave(Behaviour::RefusesOne);
-        let mut names = rig.names("d").await;
-        names.sort();
-        assert_eq!(names[..3], ["a", "b", "both"]);
-        assert_eq!(names.len(), if name == "d/both" { 3 } else { 4 });
+        rig.storages[1].behave(Behaviour::FailsOne(kind));
+        let entries = rig.federation.list("d", 9).await.unwrap();
+        let shown: Vec<_> = entries.iter().map(|it| (&*it.name, it.refusal.is_some())).collect();
+        let described = [("a", false), ("b", false), ("both", false)];
+        let expected = if name == "d/both" { &[][..] } else { &[("pipe", true)] };
+        assert_eq!(shown, [&described, expected].concat(), "{kind:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_is_listed_as_refused_is_not_missing() {
+    let rig = Rig::new(vec![MemoryStorage::new(&[("d/a", 1), ("d/pipe", 2)], 10)]);
+    rig.storages[0].behave(Behaviour::FailsOne(ErrorKind::PermissionDenied));
+    assert_eq!(rig.names("d").await, ["a", "pipe"]);
+    let error = rig.federation.stat("d/pipe").await.unwrap_err();
+    assert_eq!(error.kind(), BackendErrorKind::Unavailable, "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_directory_that_is_no_longer_described_is_not_missed() {
+    let rig = Rig::new(vec![MemoryStorage::new(&[("d/a", 1), ("d/x/f", 2)], 10)]);
+    assert_eq!(rig.names("d").await, ["a", "x"]);
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    rig.storages[0].behave(Behaviour::FailsOne(ErrorKind::Unavailable));
+    let entries = rig.federation.list("d", 9).await.unwrap();
+    assert!(entries[1].name == "x" && entries[1].refusal.is_some());
 }
 
 /// `e1` is a copy of `e0`, which is writable, in `/s`, and not in `/o`; `e2` has `/else` alone.
@@ -235,6 +258,24 @@ async fn a_directory_that_an_endpoint_had_is_missed_after_a_restart() {
     remover.federation.remove("d", true, Box::new(|_| Ok(()))).await.unwrap();
     storages[0].add("d/s/a", Some(1));
     assert_eq!(start().names("d/s").await, ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_another_process_keeps_stops_neither_listings_nor_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = std::fs::File::create(folder.path().join("federated-directories.lock")).unwrap();
+    file.try_lock().unwrap();
+    let settings = format!("[federation]\nstate = {:?}\ndeletes = 'all'", folder.path());
+    let storage = MemoryStorage::new(&[("d/a", 1), ("x/a", 1)], 10);
+    let start = || Rig::with(&settings, |_| "write = true".to_owned(), vec![Arc::clone(&storage)]);
+    let rig = start();
+    assert_eq!(rig.names("").await, ["d", "x"]);
+    rig.federation.remove("d", true, Box::new(|_| Ok(()))).await.unwrap();
+    storage.remove_tree("x").await.unwrap();
+    let restarted = start();
+    let kind = async |path| restarted.federation.list(path, 9).await.unwrap_err().kind();
+    assert_eq!(kind("d").await, BackendErrorKind::NotFound);
+    assert_eq!(kind("x").await, BackendErrorKind::Unavailable);
 }
 
 #[tokio::test(start_paused = true)]

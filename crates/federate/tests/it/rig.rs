@@ -43,8 +43,8 @@ pub(crate) enum Behaviour {
     Silent,
     /// Lists as an index does that hides names.
     Hides,
-    /// Refuses to describe the last name of a listing.
-    RefusesOne,
+    /// Fails to describe the last name of a listing.
+    FailsOne(ErrorKind),
     /// Has no root.
     Unmounted,
     /// Carries out changes, and does not say so.
@@ -157,6 +157,10 @@ impl MemoryStorage {
     }
 }
 
+fn failed_one(kind: ErrorKind) -> Error {
+    Error::new(kind, "it cannot be described")
+}
+
 fn missing(path: &str) -> Error {
     Error::new(ErrorKind::NotFound, format!("{path} does not exist"))
 }
@@ -168,10 +172,16 @@ impl Storage for MemoryStorage {
     }
 
     async fn stat(&self, path: &str) -> Result<DirEntry> {
-        self.answer(|entries| match entries.get(path) {
+        let behaviour = *lock(&self.behaviour);
+        self.answer(|entries| match (entries.get(path), behaviour) {
+            (Some(_), Behaviour::FailsOne(kind))
+                if entries.range(path.to_owned()..).count() == 1 =>
+            {
+                Err(failed_one(kind))
+            }
             _ if path.is_empty() => Ok(self.entry(path, None)),
-            Some(size) => Ok(self.entry(path, *size)),
-            None => Err(missing(path)),
+            (Some(size), _) => Ok(self.entry(path, *size)),
+            (None, _) => Err(missing(path)),
         })
         .await
     }
@@ -188,9 +198,10 @@ impl Storage for MemoryStorage {
             let inside = entries.iter().filter(|(it, _)| parent(it) == path);
             let mut entries: Vec<_> = inside.map(|(it, size)| self.entry(it, *size)).collect();
             let hidden = (behaviour == Behaviour::Hides).then_some("it is an index");
-            let refused = entries.pop_if(|_| behaviour == Behaviour::RefusesOne);
-            let failed =
-                refused.map(|it| (it.path, Error::new(ErrorKind::PermissionDenied, "403")));
+            let failed = match behaviour {
+                Behaviour::FailsOne(kind) => entries.pop().map(|it| (it.path, failed_one(kind))),
+                _ => None,
+            };
             let failed = failed.into_iter().collect();
             Ok(hither_core::Listing { entries, hidden, failed, ..hither_core::Listing::default() })
         })

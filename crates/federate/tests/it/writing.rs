@@ -68,7 +68,7 @@ async fn what_is_remembered_of_a_name_does_not_decide_where_it_is_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_endpoint_decides_about_a_new_name_whoever_asks() {
+async fn one_endpoint_decides_about_a_new_name_for_all_clients() {
     let storages =
         || (0..4).map(|_| MemoryStorage::new(&[("d/old", 1), ("e/old", 1)], 1)).collect();
     // Where a client is, and the load, do not count; which endpoints can take the file does.

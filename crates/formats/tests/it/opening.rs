@@ -135,7 +135,7 @@ fn an_rntuple_is_found_and_the_error_says_how_to_read_it() {
     }
     let bytes = renamed(&["ntuple_xy", "T"], ntuple.0, ntuple.1);
     let file = done(RootFile::open(&bytes));
-    assert_eq!(done(file.tree(None, &bytes)).name(), "T", "an RNTuple is no tree");
+    assert_eq!(done(file.tree(None, &bytes)).name(), "T", "an RNTuple is not a tree");
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     file.take(MAX_DOCUMENT_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > MAX_DOCUMENT_BYTES {
         let what = format!(
-            "{} has more than {MAX_DOCUMENT_BYTES} bytes: that is no Metalink document",
+            "{} has more than {MAX_DOCUMENT_BYTES} bytes: that is not a Metalink document",
             path.display()
         );
         return Err(Error::new(ErrorKind::TooLarge, what));

@@ -67,7 +67,7 @@ async fn compare_with_source(
     adler32: Option<&Checksum>,
 ) -> Result<()> {
     let Some(received) = adler32.filter(|_| places.source.local.is_none()) else { return Ok(()) };
-    // A server without a checksum is no failure: most have none.
+    // A server without a checksum is not a failure: most have none.
     let told = places.source.storage.checksum(&entry.path, Algorithm::Adler32).await;
     match told.ok().flatten() {
         Some(expected) if expected != *received => Err(Error::new(

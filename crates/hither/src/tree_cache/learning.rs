@@ -160,8 +160,8 @@ impl TreeLoader {
         }
     }
 
-    /// Passes the layout of the trees on as soon as it is known. Returns false if this is no ROOT
-    /// file.
+    /// Passes the layout of the trees on as soon as it is known. Returns false if this is not a
+    /// ROOT file.
     async fn set_layout(&self, read: u64) -> Result<bool> {
         if self.by_content && !self.is_root().await? {
             return Ok(false);

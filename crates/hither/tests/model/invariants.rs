@@ -164,7 +164,7 @@ impl Transfer<'_> {
                 Some(now) if self.is_version(path, now) => {}
                 Some(now) => {
                     return Err(format!(
-                        "{path} of {} bytes was replaced by {} bytes, which are no version of the source",
+                        "{path} of {} bytes was replaced by {} bytes, which are not a version of the source",
                         before.len(),
                         now.len()
                     ));
@@ -187,7 +187,10 @@ impl Transfer<'_> {
                 return Err(format!("{path} is at the target, and was at no source"));
             }
             if must_be_whole && !self.is_version(path, bytes) {
-                return Err(format!("{path} of {} bytes is no version of the source", bytes.len()));
+                return Err(format!(
+                    "{path} of {} bytes is not a version of the source",
+                    bytes.len()
+                ));
             }
         }
         Ok(())
@@ -214,7 +217,10 @@ impl Transfer<'_> {
             let is_kept = was_there && !verb.is_sync() && *existing != OverwritePolicy::Replace;
             let is_own = self.versions.iter().any(|(it, bytes)| it == path && bytes == now);
             if !is_kept && !is_own {
-                return Err(format!("{path} of {} bytes is no version of the source", now.len()));
+                return Err(format!(
+                    "{path} of {} bytes is not a version of the source",
+                    now.len()
+                ));
             }
         }
         for path in self.after.keys().filter(|_| *verb == Verb::SyncDelete) {

@@ -229,7 +229,7 @@ impl Parser {
                 return Err(self.error(
                     start,
                     format!(
-                        "`{name}` is no function call; write a branch of this name in back-quotes"
+                        "`{name}` is not a function call; write a branch of this name in back-quotes"
                     ),
                 ));
             }

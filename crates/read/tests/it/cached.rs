@@ -428,7 +428,7 @@ async fn bytes_of_an_earlier_opening_are_served_after_one_validation() {
     assert_eq!(read(&file, 500..700).await.unwrap(), slice(&(500..700)));
     assert_eq!(asked(&source), [0..1000, 0..1]);
     drop(file);
-    // It has changed by now, but nothing was read from this opening: the new version is as good.
+    // It has changed since, but nothing was read from this opening: the new version is as good.
     let file = open(&source, &cache);
     assert_eq!(read(&file, 100..200).await.unwrap(), slice(&(100..200)));
     assert_eq!(asked(&source), [0..1000, 0..1, 0..1, 100..200]);

@@ -197,7 +197,7 @@ impl IssuerSettings {
         });
         if !self.url.starts_with("https://") && !is_local && self.keys.is_none() {
             let what = "keys are fetched over https only; name a file with `keys`";
-            return Err(invalid(format!("auth.issuers: {} is no https URL: {what}", self.url)));
+            return Err(invalid(format!("auth.issuers: {} is not an https URL: {what}", self.url)));
         }
         let bases = self.base.iter().map(|path| folder(path)).collect::<Result<_>>()?;
         let groups = self.groups.iter().map(|group| {
@@ -272,9 +272,9 @@ mod tests {
             ("anonymus = []", "anonymus"),
             ("anonymous = ['pub']", "pub"),
             ("anonymous = ['/a/../b']", "/a/../b"),
-            ("[[issuers]]\nurl = 'http://iam.example'", "no https URL"),
-            ("[[issuers]]\nurl = 'http://localhost.evil'", "no https URL"),
-            ("[[issuers]]\nurl = 'iam'", "no https URL"),
+            ("[[issuers]]\nurl = 'http://iam.example'", "not an https URL"),
+            ("[[issuers]]\nurl = 'http://localhost.evil'", "not an https URL"),
+            ("[[issuers]]\nurl = 'iam'", "not an https URL"),
             ("[[issuers]]\nurl = 'https://a'\n[[issuers]]\nurl = 'https://a'", "twice"),
             ("[[issuers]]\nurl = 'https://a'\nbase = ['x']", "\"x\""),
             ("[[certificates]]\nsubject = 'a'\nfolder = '/'\nallow = ['write']", "write"),

@@ -14,8 +14,8 @@ pub struct DirectoryEntry {
     pub name: String,
     /// True for a directory itself, false for a link to one.
     pub is_directory: bool,
-    /// The reason why no request can address this name. The name is listed with it, so that clients
-    /// know that it exists.
+    /// The reason why requests for this name fail. The name is listed with it, so that clients know
+    /// that it exists.
     pub refusal: Option<&'static str>,
 }
 
@@ -32,7 +32,9 @@ impl DirectoryEntry {
         }
     }
 
-    fn refused(name: &[u8], is_directory: bool, why: &'static str) -> Self {
+    /// An entry that is listed with this reason only.
+    #[must_use]
+    pub fn refused(name: &[u8], is_directory: bool, why: &'static str) -> Self {
         Self { name: encoded_name(name), is_directory, refusal: Some(why) }
     }
 }

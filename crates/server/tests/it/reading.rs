@@ -182,7 +182,7 @@ fn checksums_follow_the_content() {
     let tag = served.etag("/file");
     let reply = want(&["Want-Repr-Digest: md5=5, crc32c=9"]);
     assert_eq!(reply.field("repr-digest"), Some("crc32c=:mnG7TA==:"));
-    assert_eq!(served.etag("/file"), tag, "noting a sum is no change");
+    assert_eq!(served.etag("/file"), tag, "noting a sum is not a change");
     assert_eq!(want(&["Want-Digest: md5"]).field("digest"), Some("md5=XUFAKrxLKna5cZ2REBfFkg=="));
     std::fs::write(served.path().join("file"), b"jello").unwrap();
     assert_eq!(want(&["Want-Digest: adler32"]).field("digest"), Some("adler32=06360217"));

@@ -1,6 +1,6 @@
 //! The command `hither-proxy`: arguments and output.
 
-use super::{Fault, TcpProxy, TcpProxyConfig};
+use super::{TcpProxy, TcpProxyConfig};
 use clap::Parser;
 use hither_core::{Error, ErrorKind, Result};
 use hither_netem::link::{Link, parse_bytes, parse_rate, parse_time};
@@ -32,27 +32,6 @@ struct Arguments {
     /// least 64KiB].
     #[arg(long, value_parser = parse_bytes)]
     queue: Option<u64>,
-    /// Close each connection after this many bytes from the server.
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, group = "fault")]
-    cut_after: Option<u64>,
-    /// Reset each connection after this many bytes from the server.
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, group = "fault")]
-    reset_after: Option<u64>,
-    /// Stall each connection after this many bytes from the server.
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, group = "fault")]
-    stall_after: Option<u64>,
-    /// Apply the fault to the first connections only, this many.
-    #[arg(long, value_name = "N", requires = "fault")]
-    faulty: Option<u64>,
-    /// Flip each bit, in both directions, with this probability, such as 1e-7.
-    #[arg(long, value_name = "CHANCE", value_parser = parse_chance, default_value = "0")]
-    flip: f64,
-    /// Seed of the flipped bits.
-    #[arg(long, default_value = "0")]
-    seed: u64,
-    /// Print the counters at the end as JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 const EXAMPLE: &str = "Example:
@@ -62,12 +41,6 @@ It prints where it listens, runs until SIGINT or SIGTERM, then prints connection
 /// A parsed rate; its own type because clap treats an `Option` as an optional argument.
 #[derive(Debug, Clone, Copy)]
 struct Rate(Option<u64>);
-
-/// A probability, from 0 to below 1.
-fn parse_chance(text: &str) -> std::result::Result<f64, String> {
-    let chance = text.parse::<f64>().ok().filter(|chance| (0.0..1.0).contains(chance));
-    chance.ok_or_else(|| format!("{text:?} is no chance: expected a number from 0 to below 1"))
-}
 
 /// Runs the command until a signal. Exit codes: 0, 1 for an error, 2 for wrong arguments.
 #[must_use]
@@ -94,15 +67,7 @@ fn local(message: &str) -> Error {
 
 async fn run(arguments: &Arguments) -> Result<()> {
     let link = Link { queue: arguments.queue, ..Link::new(arguments.rtt, arguments.rate.0) };
-    // The parser allows at most one fault.
-    let fault = match (arguments.cut_after, arguments.reset_after, arguments.stall_after) {
-        (Some(after), ..) => Some(Fault::Cut { after }),
-        (_, Some(after), _) => Some(Fault::Reset { after }),
-        (.., Some(after)) => Some(Fault::Stall { after }),
-        _ => None,
-    };
-    let Arguments { flip: flips, seed, faulty: faulty_connections, .. } = *arguments;
-    let config = TcpProxyConfig { link, fault, faulty_connections, flips, seed };
+    let config = TcpProxyConfig { link, ..TcpProxyConfig::default() };
     let proxy = TcpProxy::start(arguments.listen, &arguments.to, config).await?;
     // Before the address is printed, so that its reader may send a signal immediately.
     let ended = ended()?;
@@ -112,14 +77,7 @@ async fn run(arguments: &Arguments) -> Result<()> {
         arguments.to
     ))?;
     ended.await;
-    let counts = proxy.counts();
-    if arguments.json {
-        let text = serde_json::to_string(&counts)
-            .map_err(|error| local("cannot write json").with_source(error))?;
-        say(&(text + "\n"))
-    } else {
-        say(&format!("{counts}; through a proxy, no TCP slow start\n"))
-    }
+    say(&format!("{}; through a proxy, no TCP slow start\n", proxy.counts()))
 }
 
 fn say(text: &str) -> Result<()> {

@@ -1,7 +1,7 @@
 //! One direction of one connection.
 
+use super::Shared;
 use super::bit_flips::Flips;
-use super::{Fault, Shared};
 use hither_core::sync::lock;
 use hither_netem::link::Link;
 use std::io;
@@ -74,7 +74,6 @@ pub(super) struct Flow {
     pub(super) direction: Direction,
     /// The earliest time at which bytes enter the link.
     pub(super) not_before: Instant,
-    pub(super) fault: Option<Fault>,
     pub(super) flips: Flips,
 }
 
@@ -89,10 +88,9 @@ impl Flow {
     ) -> io::Result<()> {
         let (sender, receiver) = mpsc::channel(MAX_CHUNKS);
         let direction = self.direction;
-        let fault = self.fault;
         tokio::try_join!(
             self.take_in(from, sender, shared),
-            hand_out(receiver, to, direction, fault, shared)
+            hand_out(receiver, to, direction, shared)
         )?;
         Ok(())
     }
@@ -142,46 +140,22 @@ async fn hand_out(
     mut receiver: mpsc::Receiver<Chunk>,
     mut to: OwnedWriteHalf,
     direction: Direction,
-    fault: Option<Fault>,
     shared: &Shared,
 ) -> io::Result<()> {
-    let mut left = fault.map_or(u64::MAX, Fault::after);
     while let Some(chunk) = receiver.recv().await {
         shared.alarm.until(chunk.due).await;
         if chunk.bytes.is_empty() {
             return to.shutdown().await;
         }
-        let passed = usize::try_from(left).unwrap_or(usize::MAX).min(chunk.bytes.len());
-        let bytes = chunk.bytes.get(..passed).unwrap_or_default();
-        if direction == Direction::ToClient && passed > 0 {
+        if direction == Direction::ToClient {
             // Counted before writing: the client may send as soon as it has received them.
             let mut seen = shared.seen();
             seen.turns.receives();
-            seen.counts.to_client_bytes += u64::try_from(passed).unwrap_or_default();
+            seen.counts.to_client_bytes += u64::try_from(chunk.bytes.len()).unwrap_or_default();
         }
-        to.write_all(bytes).await?;
-        left -= u64::try_from(passed).unwrap_or_default();
-        if left == 0
-            && let Some(fault) = fault
-        {
-            return strike(fault, to).await;
-        }
+        to.write_all(&chunk.bytes).await?;
     }
     Ok(())
-}
-
-/// Breaks the connection; the error ends the other direction, too.
-async fn strike(fault: Fault, mut to: OwnedWriteHalf) -> io::Result<()> {
-    match fault {
-        Fault::Cut { .. } => to.shutdown().await?,
-        Fault::Reset { .. } => {
-            to.as_ref().set_zero_linger()?;
-            // Dropping a half would first close its direction orderly.
-            to.forget();
-        }
-        Fault::Stall { .. } => std::future::pending().await,
-    }
-    Err(io::Error::other("broken off as asked"))
 }
 
 #[cfg(test)]

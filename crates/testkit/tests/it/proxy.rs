@@ -1,8 +1,8 @@
 //! The proxy between real sockets on the loopback.
 
 use hither_netem::Link;
-use hither_testkit::tcp_proxy::{Fault, TcpProxy, TcpProxyConfig};
-use std::io::{BufRead, BufReader, ErrorKind, Read};
+use hither_testkit::tcp_proxy::{TcpProxy, TcpProxyConfig};
+use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -81,48 +81,6 @@ async fn end_of_one_direction_leaves_the_other() {
 }
 
 #[tokio::test]
-async fn cut_connection_ends_early_and_the_next_is_whole() {
-    let config = TcpProxyConfig {
-        fault: Some(Fault::Cut { after: 777 }),
-        faulty_connections: Some(1),
-        ..TcpProxyConfig::default()
-    };
-    let proxy = proxy(config, 5000).await;
-    let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
-    stream.write_all(b"?").await.unwrap();
-    let mut all = Vec::new();
-    stream.read_to_end(&mut all).await.unwrap();
-    assert_eq!(all.len(), 777);
-    let mut next = TcpStream::connect(proxy.address()).await.unwrap();
-    next.write_all(b"?").await.unwrap();
-    next.read_exact(&mut [0; 5000]).await.unwrap();
-}
-
-#[tokio::test]
-async fn reset_connection_fails() {
-    let config =
-        TcpProxyConfig { fault: Some(Fault::Reset { after: 100 }), ..TcpProxyConfig::default() };
-    let proxy = proxy(config, 5000).await;
-    let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
-    stream.write_all(b"?").await.unwrap();
-    let error = stream.read_to_end(&mut Vec::new()).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-}
-
-#[tokio::test]
-async fn stalled_connection_stays_open_without_a_byte_more() {
-    let config =
-        TcpProxyConfig { fault: Some(Fault::Stall { after: 100 }), ..TcpProxyConfig::default() };
-    let proxy = proxy(config, 5000).await;
-    let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
-    stream.write_all(b"?").await.unwrap();
-    stream.read_exact(&mut [0; 100]).await.unwrap();
-    let more = tokio::time::timeout(Duration::from_millis(100), stream.read(&mut [0; 1])).await;
-    assert!(more.is_err(), "{more:?}");
-    assert_eq!(proxy.counts().to_client_bytes, 100);
-}
-
-#[tokio::test]
 async fn absent_server_resets() {
     // The port is taken, and nothing listens on it.
     let absent = TcpSocket::new_v4().unwrap();
@@ -139,7 +97,7 @@ async fn absent_server_resets() {
 #[test]
 fn command_says_where_it_listens_and_what_it_lacks() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_hither-proxy"))
-        .args(["--to", "127.0.0.1:1", "--rtt", "5ms", "--rate", "8Mbit", "--json"])
+        .args(["--to", "127.0.0.1:1", "--rtt", "5ms", "--rate", "8Mbit"])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -153,6 +111,5 @@ fn command_says_where_it_listens_and_what_it_lacks() {
     assert!(child.wait().unwrap().success());
     let mut rest = String::new();
     out.read_to_string(&mut rest).unwrap();
-    let counts: serde_json::Value = serde_json::from_str(&rest).unwrap();
-    assert_eq!(counts["connections"], 0);
+    assert!(rest.starts_with("0 connections (0 refused), 0 bytes"), "{rest}");
 }

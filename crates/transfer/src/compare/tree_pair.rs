@@ -90,7 +90,7 @@ impl TreePair {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] if one is no directory, or one is within the other;
+    /// [`ErrorKind::Invalid`] if one is not a directory, or one is within the other;
     /// [`ErrorKind::NotFound`] if there is no source.
     pub(crate) async fn open(source: CopyPath, target: CopyPath) -> Result<Self> {
         let is_directory = |entry: DirEntry, place: &CopyPath| match entry.kind {
@@ -234,7 +234,7 @@ impl TreePair {
     }
 }
 
-/// Returns true if a name is compared: the filter includes it, and it is no partial file.
+/// Returns true if a name is compared: the filter includes it, and it is not a partial file.
 fn is_included(
     filter: &Filter,
     path: &str,

@@ -254,7 +254,7 @@ async fn expected(file: &FileCopy) -> Result<Option<Checksum>> {
             ));
         }
     } else if let Some(asking) = file.checks.take_asking() {
-        // Most servers state no checksum, which is no failure.
+        // Most servers state no checksum, which is not a failure.
         file.checks.set_comparable(asking.await.ok().and_then(Result::ok).flatten());
     }
     Ok(file.checks.stated())

@@ -141,7 +141,7 @@ pub(crate) async fn verify_doubtful(file: &FileCopy) -> Result<u64> {
     {
         let expected = adler32.unwrap_or(crc32c);
         let stated = upload.written_checksum(expected.algorithm()).await;
-        // Most servers state no checksum, which is no failure.
+        // Most servers state no checksum, which is not a failure.
         if stated.ok().flatten().as_ref() == Some(&expected) {
             return Ok(0);
         }

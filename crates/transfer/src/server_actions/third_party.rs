@@ -216,7 +216,7 @@ async fn verify(
                     }
                 };
                 let (there, here) = futures_util::join!(there, here);
-                // A server without a checksum is no failure: most have none.
+                // A server without a checksum is not a failure: most have none.
                 compare(shared, item, there.ok().flatten(), here.ok().flatten(), is_doubtful)
             }
         }

@@ -233,7 +233,7 @@ impl Deletions {
         entered
     }
 
-    /// Ends the deletions in a directory that was removed, or is no directory.
+    /// Ends the deletions in a directory that was removed, or is not a directory.
     async fn leave(
         &mut self,
         target: &CopyPath,

@@ -320,7 +320,7 @@ fn write_file(
     pieces: &[Bytes],
 ) -> Result<PartialFile> {
     let Target::Local(target) = root.target_of(&file.relative)? else {
-        return Err(Error::new(ErrorKind::Invalid, "the target is no file of this machine"));
+        return Err(Error::new(ErrorKind::Invalid, "the target is not a file of this machine"));
     };
     let name = PartialFile::name(&target, &shared.resources.job);
     let TreeFile { entry, mode, relative } = file;

@@ -22,8 +22,8 @@ pub struct ResumedWalk<'a> {
 }
 
 impl<'a> ResumedWalk<'a> {
-    /// Requests everything below a directory. None if it is no directory, or if its storage has no
-    /// streams.
+    /// Requests everything below a directory. None if it is not a directory, or if its storage has
+    /// no streams.
     ///
     /// # Errors
     ///
@@ -66,7 +66,7 @@ impl<'a> ResumedWalk<'a> {
                 Some(stream) => self.stream.insert(stream),
                 None => {
                     let name = remote_name(self.storage, self.directory);
-                    let what = format!("{name} is no directory any more");
+                    let what = format!("{name} is no longer a directory");
                     return Err(Error::new(ErrorKind::Changed, what));
                 }
             },

@@ -204,7 +204,7 @@ impl BatchUpload<'_> {
                     TreeEvent::Failed(path, error) => (path, Err(error)),
                     TreeEvent::Directory(path) | TreeEvent::LeftOut(path, _) => {
                         let name = self.root.target_of(&path)?.name();
-                        let what = format!("{name} is no file, expected a file or nothing");
+                        let what = format!("{name} is not a file, expected a file or nothing");
                         (path, Err(Error::new(ErrorKind::Invalid, what)))
                     }
                 };

@@ -242,5 +242,5 @@ async fn a_walk_that_breaks_off_continues_after_the_last_name() {
 async fn a_walk_of_a_directory_that_is_removed_meanwhile_is_no_whole_one() {
     let error = walked(&Breaking { is_gone: true, ..Breaking::default() }).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Changed);
-    assert!(error.to_string().contains("no directory any more"), "{error}");
+    assert!(error.to_string().contains("no longer a directory"), "{error}");
 }

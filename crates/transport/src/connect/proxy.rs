@@ -5,8 +5,8 @@
 //! domain and all below it, a network may be given as `192.168.0.0/16`, a port may follow after a
 //! colon, and `*` means everything.
 //!
-//! The matcher of hyper-util is no replacement: it ignores a proxy URL that it cannot use, so that
-//! traffic would silently bypass the proxy, and its list of hosts has no ports, spaces or `*.`
+//! The matcher of hyper-util is not a replacement: it ignores a proxy URL that it cannot use, so
+//! that traffic would silently bypass the proxy, and its list of hosts has no ports, spaces or `*.`
 //! prefixes.
 
 use crate::location::{Location, Protocol};

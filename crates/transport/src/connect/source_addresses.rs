@@ -86,7 +86,7 @@ impl FromStr for SourceAddress {
         let is_name = |c: char| c.is_ascii_graphic() && !matches!(c, '/' | ':');
         if text.is_empty() || text.len() > MAX_INTERFACE_NAME || !text.chars().all(is_name) {
             let what = format!(
-                "{text:?} is no source address: expected an IP address or the name of an interface, as in eth1"
+                "{text:?} is not a source address: expected an IP address or the name of an interface, as in eth1"
             );
             return Err(Error::new(ErrorKind::Invalid, what));
         }

@@ -121,7 +121,7 @@ impl TcpInfo {
     }
 }
 
-/// Queries the kernel; none if `socket` is no TCP connection.
+/// Queries the kernel; none if `socket` is not a TCP connection.
 fn query(socket: RawFd) -> Option<TcpInfo> {
     let mut info = [0u8; BYTES];
     let mut length = libc::socklen_t::try_from(BYTES).ok()?;

@@ -11,7 +11,7 @@
 //! authorities that no system knows. They are read once per client, during the TCP handshake of the
 //! first connection. The client certificate is sent to servers that request one and may see it: the
 //! server that the user named, and those to which credentials may follow a redirect. It is sent
-//! unchecked: proxy certificates of RFC 3820 are signed by a certificate that is no authority,
+//! unchecked: proxy certificates of RFC 3820 are signed by a certificate that is not an authority,
 //! which TLS libraries reject, and judging them is up to the server.
 //!
 //! [`error_text`] explains errors; [`verify`] collects the names and dates in a certificate.

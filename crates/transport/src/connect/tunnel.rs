@@ -15,7 +15,7 @@ const MAX_HEAD_BYTES: usize = 16 * 1024;
 ///
 /// [`ErrorKind::Unauthenticated`] if the proxy requires other credentials,
 /// [`ErrorKind::PermissionDenied`] and [`ErrorKind::Unavailable`] if it refuses,
-/// [`ErrorKind::Protocol`] if it is no proxy.
+/// [`ErrorKind::Protocol`] if it is not a proxy.
 pub(crate) async fn open(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     proxy: &Proxy,

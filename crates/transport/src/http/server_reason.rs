@@ -31,7 +31,7 @@ pub(crate) fn quoted(line: &str) -> String {
     format!(", \"{line}\"")
 }
 
-/// Shorter values are no secrets, and may be words of any text.
+/// Shorter values are not secrets, and may be words of any text.
 const SECRET_BYTES: usize = 6;
 
 /// The body of an error response without these secrets: servers quote fields and queries.

@@ -139,7 +139,7 @@ pub(crate) fn too_large(name: &str, status: StatusCode, ranges: usize, bytes: u6
     .with_failure(Failure::TooLarge)
 }
 
-/// The error for a response to `method` that is no success, or a partial one (207).
+/// The error for a response to `method` that is not a success, or is a partial one (207).
 pub(crate) fn of_response(reply: &HttpResponse, method: &str) -> Error {
     if let Some(refusal) = &reply.refusal {
         return refusal.clone();

@@ -130,8 +130,8 @@ pub(crate) fn check_redirect(
 }
 
 /// `text`, which may be a URL, for messages: without user, password, query and fragment. Of a text
-/// with `://` that is no URL, all is left out that may be one of these. Local paths and URLs of an
-/// object store have none of them: all characters are those of a name.
+/// with `://` that is not a URL, all is left out that may be one of these. Local paths and URLs of
+/// an object store have none of them: all characters are those of a name.
 #[must_use]
 pub fn redact_url(text: &str) -> String {
     if let Some((bucket, key)) = text.strip_prefix("s3://").and_then(|rest| rest.split_once('/'))
@@ -157,7 +157,7 @@ pub fn redact_url(text: &str) -> String {
     format!("{scheme}://{slashes}{}{path}", after_user(host))
 }
 
-/// As [`redact_url`], for text that is no local path, although it may have no `://`.
+/// As [`redact_url`], for text that is not a local path, although it may have no `://`.
 pub(super) fn redact_reference(text: &str) -> String {
     let shown = redact_url(text);
     if shown.contains("://") {

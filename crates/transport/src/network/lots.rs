@@ -123,7 +123,7 @@ impl LotsApi {
             None => WELL_KNOWN.to_owned(),
             Some(id) if is_id(&id) => format!("{WELL_KNOWN}/{id}"),
             Some(id) => {
-                let what = format!("{id:?} is no id of a lot: hither lots show prints them");
+                let what = format!("{id:?} is not the id of a lot: hither lots show prints them");
                 return Err(Error::new(ErrorKind::Invalid, what));
             }
         };

@@ -163,7 +163,7 @@ impl Network {
             let document: serde_json::Value =
                 serde_json::from_slice(&reply.body).map_err(|error| {
                     let what =
-                        format!("{}: this is no description of a federation", reply.location);
+                        format!("{}: this is not a description of a federation", reply.location);
                     Error::new(ErrorKind::Protocol, what).with_source(error)
                 })?;
             let url = document.get(DIRECTOR_KEY).and_then(|url| url.as_str()).unwrap_or_default();

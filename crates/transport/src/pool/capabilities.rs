@@ -212,7 +212,7 @@ impl ServerCapabilities {
         self.state().endpoint.own_tags = true;
     }
 
-    /// The fields of a response. Entity tags that differ for one version are no validators.
+    /// The fields of a response. Entity tags that differ for one version are not validators.
     pub(crate) fn head(&self, status: StatusCode, headers: &HeaderMap) -> ResponseHead {
         let mut head = ResponseHead::of(status, headers);
         if self.has_own_tags() {

@@ -48,7 +48,7 @@ impl S3Storage {
             let answer = self.store.list_paginated(asked, options).await;
             let mut answer = answer.map_err(|error| self.failed(path, error))?;
             let page = answer.result.extensions.remove::<ObjectList>();
-            let page = page.ok_or_else(|| self.strange_list(path, "the answer is no list"))?;
+            let page = page.ok_or_else(|| self.strange_list(path, "the answer is not a list"))?;
             let mut keys = page.objects.iter().map(|object| &object.key).chain(&page.prefixes);
             if let Some(other) = keys.find(|key| !key.starts_with(&prefix)) {
                 let what = format!("the object store lists {other:?}, which is not below it");

@@ -81,7 +81,7 @@ impl S3Storage {
             return Err(status_error::of_response(&reply, "GET"));
         }
         page_of(&reply.body, id).ok_or_else(|| {
-            let what = format!("{}: the answer is no list of parts", self.shown(path));
+            let what = format!("{}: the answer is not a list of parts", self.shown(path));
             Error::new(ErrorKind::Protocol, what)
         })
     }

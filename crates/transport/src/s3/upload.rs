@@ -380,7 +380,7 @@ mod tests {
         assert_eq!(tag.as_deref(), Some("96e024ba2074fe77e8e965ba43a704be-2"));
         // An object of as many parts with other bytes is another one.
         assert_ne!(parts(&[a, a]).tag(), tag);
-        // Tags that are no MD5 prove nothing.
+        // Tags that are not an MD5 prove nothing.
         assert_eq!(parts(&[a, "of-its-own"]).tag(), None);
         let together = UploadMethod::Together(Mutex::new(BytesMut::from(&b"a"[..])));
         assert_eq!(together.tag().as_deref(), Some(a));

@@ -70,7 +70,7 @@ const NEXT: [&str; 8] = ["next", "next page", "next »", "next >", "»", ">", ">
 /// The reason why a link with a fragment or a query names nothing: the server may have forgotten to
 /// encode the name.
 const NOT_ENCODED: &str = "whose # or ? may be a part of the name";
-/// Schemes of links that are no names with a colon.
+/// Schemes of links that are not names with a colon.
 const SCHEMES: [&str; 14] = [
     "mailto",
     "javascript",
@@ -88,7 +88,7 @@ const SCHEMES: [&str; 14] = [
     "news",
 ];
 
-/// The entries of a page; `None` if it is no directory index.
+/// The entries of a page; `None` if it is not a directory index.
 pub(super) fn parse(headers: &HeaderMap, body: &[u8], url: &PageUrl) -> Option<AutoindexPage> {
     let is_listing = || is_index(body, url) || is_of_caddy(headers, body, url);
     (is_html(headers) && is_listing()).then(|| links(&String::from_utf8_lossy(body), url))

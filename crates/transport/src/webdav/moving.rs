@@ -43,7 +43,7 @@ impl WebDavSession {
         let destination = if self.names().replaces {
             request::check_uncut(&self.root.below(to, directory))?;
             // XrdHttp 5.5 takes the name literally, up to a question mark, and drops bytes from its
-            // end that are no printable ASCII: "aü" became "a".
+            // end that are not printable ASCII: "aü" became "a".
             let end = if to.ends_with(|it: char| it.is_ascii_graphic()) { "" } else { "?" };
             format!("{}{to}{end}", self.root.below("", true))
         } else {

@@ -107,7 +107,9 @@ fn doubling_ends_where_the_path_is_full() {
 
 #[test]
 fn half_an_hour_passes_without_oscillation() {
-    for (seed, deviation) in [(1, 0.02), (2, 0.03), (3, 0.05)] {
+    // With noise of 5 % it takes 12 connections for the 14 that are needed, for a quarter of an
+    // hour, and corrects that by one search: one step of its settings is a variation of 0.13.
+    for (seed, deviation, bound) in [(1, 0.02, 0.10), (2, 0.03, 0.10), (3, 0.05, 0.15)] {
         let path =
             SimulatedPath { all: 4e6, each: 3e5, deviation, seed, ..SimulatedPath::default() };
         let mut tuner = tuner(4, 64);
@@ -119,7 +121,7 @@ fn half_an_hour_passes_without_oscillation() {
         // The number falls slowly to what is needed, and changes little once it is there.
         let rises = settled.windows(2).filter(|it| it[1] > it[0]).count();
         assert!(rises <= 4, "{deviation}: {rises}");
-        assert!(variation < 0.15, "{deviation}: {mean} {variation}");
+        assert!(variation < bound, "{deviation}: {mean} {variation}");
         assert!(bytes > 0.95 * 4e6 * 1_800.0, "{deviation}: {bytes}");
     }
 }

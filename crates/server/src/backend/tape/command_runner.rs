@@ -128,7 +128,7 @@ impl Runner {
     fn run(&self, task: &Task) -> TaskResult {
         let (code, output) = match self.path(&task.path).map(|path| self.output(task.action, &path))
         {
-            None => (None, format!("{:?} is no path below the root", task.path)),
+            None => (None, format!("{:?} is not a path below the root", task.path)),
             Some(Err(error)) => (None, format!("cannot run the command: {error}")),
             Some(Ok((Some(status), output))) => (status.code(), output),
             Some(Ok((None, _))) => (None, format!("killed after {} s", self.setup.command_seconds)),

@@ -51,7 +51,7 @@ impl ReadWindow {
                 reason = "an estimate"
             )]
             let in_round_trip = (self.bytes as f64 * share) as u64;
-            // A pause between two requests is no reason for a smaller window.
+            // A pause between two requests is not a reason for a smaller window.
             self.last_bytes = in_round_trip.max(self.last_bytes / 2);
             (self.since, self.bytes) = (now, 0);
         }

@@ -8,7 +8,7 @@
 //! **Repair.** The session delivers pages with correct checksums and names the others. Each of
 //! those is requested again alone, marked as damaged, which makes servers with stored checksums
 //! compare the page with them. A page that is damaged [`MAX_REPAIRS`] more times, or more than
-//! [`MAX_DAMAGED`] pages in one read, are no accident: the read fails.
+//! [`MAX_DAMAGED`] pages in one read, are not an accident: the read fails.
 //!
 //! **Short responses.** A response that ends before its range does, although the file continues, is
 //! not the end of the file: the received bytes are kept, and the error makes the reader request the

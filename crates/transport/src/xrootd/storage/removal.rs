@@ -4,9 +4,9 @@
 //! looks like the directory. They follow no link to remove a directory (`rmdir(2)`), and refuse
 //! that for a link with another reason than for a non-empty directory. So this is tried before a
 //! directory is listed, and a directory is cleared only if the server reports that it is not empty.
-//! If the reason is that it is no directory, it is removed as a file, which removes the link. Any
-//! other reason ends the removal. That costs a round trip for each non-empty directory, and saves
-//! the listing of an empty one.
+//! If the reason is that it is not a directory, it is removed as a file, which removes the link.
+//! Any other reason ends the removal. That costs a round trip for each non-empty directory, and
+//! saves the listing of an empty one.
 //!
 //! A link to a file looks like the file, and the two cannot be distinguished. xrootd takes absolute
 //! links for its own links to disks with space (`XrdOssSys::BreakLink`): it removes the target file
