@@ -102,8 +102,9 @@ DocumentRoot {root}
 </Directory>
 {tls}
 {dav}
+{rules}
 """
-APACHE_MODULES = ("mpm_event", "authz_core", "mime", "ssl", "dav", "dav_fs")
+APACHE_MODULES = ("mpm_event", "authz_core", "mime", "ssl", "dav", "dav_fs", "rewrite")
 
 CADDY = """\
 {{
@@ -407,9 +408,14 @@ def nginx(
 
 
 def apache(
-    where: Loopback, root: Path, access_log: Path | None = None, tls: Tls | None = None, webdav: bool = False
+    where: Loopback,
+    root: Path,
+    access_log: Path | None = None,
+    tls: Tls | None = None,
+    webdav: bool = False,
+    rules: str = "",
 ) -> contextlib.AbstractContextManager[int]:
-    """`webdav` makes everything writable, by mod_dav."""
+    """`webdav` makes everything writable, by mod_dav; `rules` are further directives."""
     modules = [f"LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so" for name in APACHE_MODULES]
 
     def command(work: Path, port: int) -> list[str]:
@@ -426,6 +432,7 @@ def apache(
                 if tls
                 else "",
                 dav=f"DavLockDB {work}/locks\n<Location />\n    Dav On\n</Location>" if webdav else "",
+                rules=rules,
             )
         )
         # Killed, it leaves its number, and does not start again when another process has that.

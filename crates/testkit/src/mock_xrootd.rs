@@ -1,6 +1,7 @@
 //! A mock XRootD server on the loopback with programmable faults.
 //!
-//! It serves one byte vector under every path. [`hither_xrd::server`] decodes the requests, and the
+//! It serves one byte vector under every path, or files that requests can write, rename and remove
+//! ([`MockXrootdServer::start_tree`]). [`hither_xrd::server`] decodes the requests, and the
 //! server responds like a correct data server: a login without authentication, the lowest free
 //! handle for each open, vectors in the requested order and rejected as a whole beyond the end of
 //! the file, pages with checksums. A [`Fault`], one line each, is a deviation from that: of a
@@ -22,6 +23,7 @@ mod connection;
 mod fault;
 mod faulty_stream;
 mod responses;
+mod tree;
 
 pub use crate::mock_http::FaultTrigger;
 pub use behaviours::{AffectedReads, XrootdBehaviour, behaviours};
@@ -36,6 +38,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
+use tree::Tree;
 
 /// A request as it arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +73,8 @@ struct State {
     bytes: Bytes,
     /// Number of replacements of the file, which its time of modification shows.
     replaced: i64,
+    /// The files, if there are several.
+    tree: Option<Tree>,
     /// The bytes that replace the file at the request with this number.
     next_bytes: Option<(usize, Bytes)>,
     faults: Vec<(FaultStage, FaultTrigger, Fault)>,
@@ -87,7 +92,21 @@ impl MockXrootdServer {
     ///
     /// No socket, runtime or thread can be created.
     pub fn start(bytes: impl Into<Bytes>) -> io::Result<Self> {
-        let state = State { bytes: bytes.into(), ..State::default() };
+        Self::serving(State { bytes: bytes.into(), ..State::default() })
+    }
+
+    /// Serves the directory `/d`, in which requests can change names, on a free port of 127.0.0.1.
+    ///
+    /// # Errors
+    ///
+    /// No socket, runtime or thread can be created.
+    pub fn start_tree() -> io::Result<Self> {
+        let mut tree = Tree::default();
+        tree.make("/d", None);
+        Self::serving(State { tree: Some(tree), ..State::default() })
+    }
+
+    fn serving(state: State) -> io::Result<Self> {
         let shared = Arc::new(Shared { state: Mutex::new(state) });
         let served = Arc::clone(&shared);
         let running = TestServer::start("xrootd peer", |listener| serve(listener, served))?;
@@ -117,6 +136,30 @@ impl MockXrootdServer {
     /// Open handles still read the old file.
     pub fn replace_at(&self, request: usize, bytes: impl Into<Bytes>) {
         self.shared.state().next_bytes = Some((request, bytes.into()));
+    }
+
+    /// Stores a file, as another client would.
+    pub fn store(&self, path: &str, bytes: &[u8]) {
+        self.shared.state().tree.get_or_insert_default().make(path, Some(bytes));
+    }
+
+    /// Makes a directory, as another client would.
+    pub fn make_directory(&self, path: &str) {
+        self.shared.state().tree.get_or_insert_default().make(path, None);
+    }
+
+    /// The paths of all files and directories below `/d`. Those of directories end with a slash.
+    #[must_use]
+    pub fn paths(&self) -> Vec<String> {
+        let state = self.shared.state();
+        let paths = state.tree.iter().flat_map(Tree::paths).filter(|path| path != "/d/");
+        paths.collect()
+    }
+
+    /// The bytes of a stored file.
+    #[must_use]
+    pub fn bytes(&self, path: &str) -> Option<Vec<u8>> {
+        self.shared.state().tree.as_ref()?.bytes(path)
     }
 
     /// Its host and port.

@@ -7,6 +7,7 @@ import urllib.parse
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from email.utils import formatdate
+from http import HTTPStatus
 
 from e2e.loopback_server import LoopbackServer, QuietHandler
 
@@ -60,6 +61,8 @@ class Exchange(QuietHandler):
     """One request and its response."""
 
     site: Site
+    is_silent = False
+    """Nothing is sent."""
 
     def handle_request(self) -> None:
         self.asked = urllib.parse.unquote(self.path.split("?")[0])
@@ -67,12 +70,25 @@ class Exchange(QuietHandler):
         self.content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.site.requests.append((self.command, self.name))
         if not self.site.behaviour(self):
-            getattr(self, f"answer_{self.command.lower()}", self.refuse)()
+            self.carry_out()
+
+    def carry_out(self) -> bool:
+        return getattr(self, f"answer_{self.command.lower()}", self.refuse)()
+
+    def carried_out(self) -> bool:
+        """Carries out the request without a response. Returns true if that has succeeded."""
+        self.is_silent = True
+        self.carry_out()
+        self.is_silent = False
+        return self.status < HTTPStatus.MULTIPLE_CHOICES
 
     do_GET = do_HEAD = do_PUT = do_DELETE = do_MKCOL = do_MOVE = do_PROPFIND = do_OPTIONS = do_QUERY = handle_request
 
     def answer(self, status: int, body: bytes = b"", **fields: object) -> bool:
         """Sends a response without the fields that are None."""
+        self.status = status
+        if self.is_silent:
+            return True
         fields = {"Content-Length": len(body), **{name.replace("_", "-"): value for name, value in fields.items()}}
         self.send_response(status)
         for name, value in fields.items():

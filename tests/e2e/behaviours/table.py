@@ -1,5 +1,8 @@
 """Behaviours of foreign servers as data: the files of the server, its responses, and the expected results of each verb.
 
+This is the table of reading over HTTP; `storages/listings.py` has that of other storages, `changes/rows.py` the one of
+changes.
+
 A row is one behaviour. `test_behaviours.py` runs every verb against it and checks what must hold for any server: after
 exit code 0 the bytes are those of the server, no file that the server holds is deleted at the target, and no good file
 is replaced by other bytes. `codes` has the expected exit codes of verbs that must fail or succeed; `says` has a part of
@@ -12,6 +15,7 @@ import gzip
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from behaviours.foreign_server import Exchange
 
@@ -22,6 +26,7 @@ FAILS = "fails"
 """Any exit code but 0."""
 FINDING = ("cp -r", "sync")
 EVERY = ("cp -r", "cp -r onto old files", "sync", "sync --delete", "check")
+READING = (*EVERY, "check empty files")
 
 
 def both(code: int | str, *verbs: str) -> dict[str, int | str]:
@@ -33,13 +38,20 @@ class Behaviour:
     """The responses of a server, and the expected results."""
 
     name: str
-    answers: Callable[[Exchange], bool]
+    answers: Any
+    """The responses: a function of an exchange, for `s3` the settings of its `Store`."""
     codes: Mapping[str, int | str] = field(default_factory=dict)
     says: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, bytes | None] = field(default_factory=lambda: FILES)
     """The actual files of the server."""
     hidden: frozenset[str] | set[str] = frozenset()
     """Names of files that the server does not list, so that they cannot be copied."""
+    verbs: tuple[str, ...] = READING
+    storage: str = "webdav"
+    """A kind of `storages/kinds.py`."""
+
+    def __str__(self) -> str:
+        return self.name if self.storage == "webdav" else f"{self.storage}: {self.name}"
 
 
 def no_propfind(server: Exchange) -> bool:
@@ -242,6 +254,17 @@ INCOMPLETE = [
         )
         for status in ("507 Insufficient Storage", "403 Forbidden", "404 Not Found")
     ),
+    *(
+        Behaviour(
+            f"207: the properties of the directory are {status}",
+            lambda it, status=status: (
+                is_listing(it)
+                and it.multistatus(it.properties("/d/").replace("200 OK", status) + it.properties("/d/b.dat"))
+            ),
+            codes={**both(FAILS, *FINDING), **DELETING},
+        )
+        for status in ("507 Insufficient Storage", "500 Internal Server Error")
+    ),
     Behaviour(
         "207: two names that are one",
         members(refused("/d/%61.dat", "200 OK"), names=("/d/a.dat", "/d/b.dat")),
@@ -270,7 +293,9 @@ INCOMPLETE = [
     ),
     Behaviour(
         "207: two names are refused in one response",
-        members(refused("/d/a.dat", "403 Forbidden").replace("</D:href>", "</D:href><D:href>/d/b.dat</D:href>"), names=()),
+        members(
+            refused("/d/a.dat", "403 Forbidden").replace("</D:href>", "</D:href><D:href>/d/b.dat</D:href>"), names=()
+        ),
         codes={**both(FAILS, *FINDING), **DELETING},
     ),
     Behaviour(

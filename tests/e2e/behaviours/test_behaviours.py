@@ -1,10 +1,12 @@
-"""Every verb against every behaviour of `table.py`: results with exit code 0 are correct, and no good file is lost."""
+"""Every verb that reads against every behaviour: results with exit code 0 are correct, and no good file is lost."""
 
 import os
 from pathlib import Path
 
 import pytest
 from behaviours.foreign_server import MODIFIED, Exchange, Site, serving
+from behaviours.storages.kinds import served
+from behaviours.storages.listings import LISTINGS
 from behaviours.table import BEHAVIOURS, FAILS, Behaviour
 
 OLD = b"the copy of an earlier run"
@@ -27,9 +29,10 @@ def mirror(folder: Path, files: dict[str, bytes], age: int) -> None:
         os.utime(folder / name, (MODIFIED - age, MODIFIED - age))
 
 
-@pytest.mark.parametrize("verb", ["cp -r", "cp -r onto old files", "sync", "sync --delete", "check", "check empty files"])
-@pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=lambda it: it.name)
-def test_what_ends_well_is_true(hither, tmp_path, behaviour: Behaviour, verb: str):
+@pytest.mark.parametrize(
+    ("behaviour", "verb"), [(row, verb) for row in [*BEHAVIOURS, *LISTINGS] for verb in row.verbs], ids=str
+)
+def test_what_ends_well_is_true(hither, tmp_path, monkeypatch, behaviour: Behaviour, verb: str):
     truth = held(behaviour)
     target = tmp_path / "target"
     before = {
@@ -39,13 +42,15 @@ def test_what_ends_well_is_true(hither, tmp_path, behaviour: Behaviour, verb: st
         "sync --delete": {**truth, "only-here": OLD},
         "check": truth,
         "check empty files": dict.fromkeys(truth, b""),
+        "ls": truth,
     }[verb]
     mirror(target, before, age=60 if verb == "sync" else 0)
-    with serving(Site(dict(behaviour.files), behaviour.answers)) as server:
-        url = f"http://127.0.0.1:{server.port}/d/"
+    with served(behaviour.storage, behaviour.files, behaviour.answers, monkeypatch) as server:
+        url = server.url
         copy = ["cp", "-r", url + "."]
         command = {"cp -r": copy, "cp -r onto old files": copy, "check empty files": ["check", url]}
-        done = hither(*command.get(verb, [*verb.split(), url]), target, "--store", tmp_path / "store")
+        command = command.get(verb, [*verb.split(), url])
+        done = hither(*command, *([] if verb == "ls" else [target]), "--store", tmp_path / "store")
     after = contents(target)
     expected = behaviour.codes.get(verb)
     assert expected is None or (done.code != 0 if expected == FAILS else done.code == expected), done

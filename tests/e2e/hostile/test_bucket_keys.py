@@ -3,7 +3,7 @@
 from itertools import count
 
 import pytest
-from object_store import Store, serving
+from behaviours.storages.object_store import Store, serving
 
 NOT_FOUND = 3
 

@@ -3,6 +3,7 @@
 use super::fault::{Fault, FaultStage};
 use super::faulty_stream::FaultyStream;
 use super::responses::Files;
+use super::tree::subject;
 use super::{Logged, Shared};
 use hither_xrd::server::{Connection, IncomingRequest};
 use hither_xrd::wire::{OpenRequest, Request};
@@ -56,15 +57,18 @@ async fn converse(
             };
             let early = matches!(incoming, IncomingRequest::TooEarly { .. });
             let mut answer = Vec::from(connection.outgoing().take_all());
+            let mut is_dropped = false;
             if let IncomingRequest::Request { stream, request } = incoming {
                 let faults = note(&shared, number, &request);
+                let mut state = shared.state();
                 if matches!(request, Request::Open(_) | Request::Stat { .. }) {
-                    let state = shared.state();
                     files.see(state.bytes.clone(), state.replaced);
                 }
-                answer.extend(files.answer(&mut connection, stream, request, &faults));
+                let tree = state.tree.as_mut();
+                answer.extend(files.answer(&mut connection, stream, request, &faults, tree));
+                is_dropped = faults.contains(&Fault::Dropped);
             }
-            if !line.write(&answer).await? || line.ends_behind(nth) {
+            if !line.write(&answer).await? || is_dropped || line.ends_behind(nth) {
                 return line.strike().await;
             }
             if early {
@@ -90,7 +94,8 @@ fn note(shared: &Shared, connection: usize, request: &Request) -> Vec<Fault> {
         Request::Read { .. } | Request::ReadVector(_) | Request::ReadPages { .. } => {
             (None, Some(FaultStage::Read))
         }
-        _ => (None, None),
+        Request::Write { .. } => (None, Some(FaultStage::Write)),
+        _ => (subject(request).map(str::to_owned), subject(request).map(|_| FaultStage::Change)),
     };
     let steps: Vec<FaultStage> = [FaultStage::Request].into_iter().chain(step).collect();
     let logged = Logged {

@@ -19,6 +19,10 @@ pub enum FaultStage {
     Open,
     /// A read of any kind.
     Read,
+    /// A write.
+    Write,
+    /// A change of names: making a directory, removing, renaming.
+    Change,
 }
 
 /// A byte in the stream of one side of a connection, counted from 0: all bytes before it are sent.
@@ -66,6 +70,8 @@ pub enum Fault {
     LaterNever(u32),
     /// Does not respond, but serves other requests.
     Unanswered,
+    /// Closes the connection instead of responding.
+    Dropped,
     /// Sends a message to the user first.
     Notice,
     /// Sends the response twice.
@@ -82,6 +88,17 @@ pub enum Fault {
     /// [`FaultStage::Request`]: states that the file is not on disk.
     Offline,
 
+    /// [`FaultStage::Change`]: carries out the change although another fault prevents or replaces
+    /// the response. Without it, such a change is not carried out.
+    Done,
+    /// [`FaultStage::Change`]: reports success without carrying out the change.
+    Undone,
+    /// [`FaultStage::Change`]: after the change another client makes a file of the name that the
+    /// request is about.
+    MadeAgain,
+    /// [`FaultStage::Change`]: another client removes what the request is about.
+    Removed,
+
     /// [`FaultStage::Open`]: uses handles from this number on.
     Handles(u8),
     /// [`FaultStage::Open`]: omits the status of the file.
@@ -89,7 +106,7 @@ pub enum Fault {
     /// [`FaultStage::Open`]: states this size.
     Size(u64),
 
-    /// [`FaultStage::Read`]: omits this many bytes at the end.
+    /// [`FaultStage::Read`], [`FaultStage::Write`]: omits this many bytes at the end.
     Short(usize),
     /// [`FaultStage::Read`]: adds this many bytes.
     Long(usize),

@@ -1,10 +1,12 @@
 //! Responses, with faults.
 
 use super::fault::Fault;
+use super::tree::{Tree, bare, subject};
+use crate::mock_http::webdav::OF_ANOTHER_CLIENT;
 use bytes::{Bytes, BytesMut};
 use hither_xrd::server::{Connection, Response};
 use hither_xrd::wire::{
-    ErrorCode, FileHandle, LoginResponse, OpenResponse, PAGE_BYTES, PROTOCOL_VERSION,
+    ErrorCode, FileHandle, LoginResponse, OpenRequest, OpenResponse, PAGE_BYTES, PROTOCOL_VERSION,
     ProtocolResponse, RESPONSE_HEAD_BYTES, Redirect, Request, ResponseHead, SecurityMethod,
     Segment, SessionId, StatInfo, StreamId, server, stat_flags, status_code,
 };
@@ -24,6 +26,8 @@ pub(super) struct Files {
     here: SocketAddr,
     /// The state of each handle, from the lowest on: true if it is in use.
     taken: Vec<bool>,
+    /// The path of each handle.
+    paths: Vec<String>,
     /// The number of the lowest handle.
     first: u8,
 }
@@ -31,7 +35,14 @@ pub(super) struct Files {
 impl Files {
     /// Creates the files of a connection, none of them open. `here` is the address of the server.
     pub(super) fn new(here: SocketAddr) -> Self {
-        Self { bytes: Bytes::new(), replaced: 0, here, taken: Vec::new(), first: 0 }
+        Self {
+            bytes: Bytes::new(),
+            replaced: 0,
+            here,
+            taken: Vec::new(),
+            paths: Vec::new(),
+            first: 0,
+        }
     }
 
     /// Sets the content of all files to `bytes`, after this number of replacements.
@@ -46,9 +57,10 @@ impl Files {
         stream: StreamId,
         request: Request,
         faults: &[Fault],
+        tree: Option<&mut Tree>,
     ) -> Bytes {
         let before = if faults.contains(&Fault::Notice) { notice() } else { Vec::new() };
-        self.give(connection, stream, request, faults);
+        self.give(connection, stream, request, faults, tree);
         let mut answer = BytesMut::from(&connection.outgoing().take_all()[..]);
         for fault in faults {
             deface(&mut answer, fault);
@@ -62,21 +74,18 @@ impl Files {
         stream: StreamId,
         request: Request,
         faults: &[Fault],
+        tree: Option<&mut Tree>,
     ) {
-        for fault in faults {
-            let instead = match fault {
-                Fault::Refused(code) => Response::error(*code, "as the test wants it"),
-                Fault::Elsewhere(redirect) => Response::Redirect(redirect.clone()),
-                Fault::ToItself => {
-                    Response::Redirect(Redirect::to(self.here.ip().to_string(), self.here.port()))
-                }
-                Fault::Wait(seconds) => Response::wait(*seconds, "as the test wants it"),
-                Fault::LaterNever(seconds) => Response::Later(*seconds),
-                Fault::Unanswered => return,
-                _ => continue,
-            };
+        let carried = tree.and_then(|tree| self.ask(tree, &request, faults));
+        if faults.iter().any(|it| matches!(it, Fault::Unanswered | Fault::Dropped)) {
+            return;
+        }
+        if let Some(instead) = faults.iter().find_map(|fault| self.instead(fault)) {
             connection.answer(stream, &instead);
             return;
+        }
+        if let Some(carried) = carried {
+            return self.send(connection, stream, &[carried], faults);
         }
         let answers = match request {
             Request::Protocol(_) => {
@@ -110,7 +119,7 @@ impl Files {
                 });
                 vec![Response::text(text.unwrap_or("2097136\n1024\n"))]
             }
-            Request::Open(_) => vec![self.open(faults)],
+            Request::Open(OpenRequest { path, .. }) => vec![self.open(bare(&path), faults)],
             Request::Close(handle) => {
                 if let Some(taken) = self.slot(handle) {
                     *taken = false;
@@ -135,6 +144,49 @@ impl Files {
         self.send(connection, stream, &answers, faults);
     }
 
+    /// The response that a fault sends instead of the one to the request.
+    fn instead(&self, fault: &Fault) -> Option<Response> {
+        Some(match fault {
+            Fault::Refused(code) => Response::error(*code, "as the test wants it"),
+            Fault::Elsewhere(redirect) => Response::Redirect(redirect.clone()),
+            Fault::ToItself => {
+                Response::Redirect(Redirect::to(self.here.ip().to_string(), self.here.port()))
+            }
+            Fault::Wait(seconds) => Response::wait(*seconds, "as the test wants it"),
+            Fault::LaterNever(seconds) => Response::Later(*seconds),
+            Fault::Undone => Response::nothing(),
+            _ => return None,
+        })
+    }
+
+    /// Carries out a request in the tree. Returns the response, unless it is that of any file. A
+    /// request whose response is missing or replaced is carried out with [`Fault::Done`] only.
+    fn ask(&mut self, tree: &mut Tree, request: &Request, faults: &[Fault]) -> Option<Response> {
+        let mut replaced = faults.iter().filter(|fault| {
+            matches!(fault, Fault::Unanswered | Fault::Dropped) || self.instead(fault).is_some()
+        });
+        let is_carried_out = replaced.next().is_none() || faults.contains(&Fault::Done);
+        let response = if is_carried_out { tree.carry_out(request) } else { None };
+        let path = subject(request).unwrap_or_default();
+        for fault in faults {
+            match fault {
+                Fault::MadeAgain => tree.make(path, Some(OF_ANOTHER_CLIENT)),
+                Fault::Removed => tree.remove(path),
+                _ => {}
+            }
+        }
+        if let Some((bytes, replaced)) = tree.opened(request) {
+            self.see(bytes, replaced);
+        }
+        let Request::Write { handle, offset, data } = request else { return response };
+        let less = faults.iter().map(|it| if let Fault::Short(less) = it { *less } else { 0 });
+        let end = data.len().saturating_sub(less.sum());
+        if let Some(path) = self.index(*handle).and_then(|at| self.paths.get(at)) {
+            tree.write(path, *offset, data.get(..end).unwrap_or_default());
+        }
+        Some(Response::nothing())
+    }
+
     fn send(
         &self,
         connection: &mut Connection,
@@ -157,17 +209,22 @@ impl Files {
         }
     }
 
-    /// The mutable state of a handle.
-    fn slot(&mut self, FileHandle(handle): FileHandle) -> Option<&mut bool> {
+    fn index(&self, FileHandle(handle): FileHandle) -> Option<usize> {
         let [0, 0, 0, number] = handle else { return None };
-        self.taken.get_mut(usize::from(number.checked_sub(self.first)?))
+        number.checked_sub(self.first).map(usize::from)
+    }
+
+    /// The mutable state of a handle.
+    fn slot(&mut self, handle: FileHandle) -> Option<&mut bool> {
+        let index = self.index(handle)?;
+        self.taken.get_mut(index)
     }
 
     fn is_open(&mut self, handle: FileHandle) -> bool {
         self.slot(handle).is_some_and(|taken| *taken)
     }
 
-    fn open(&mut self, faults: &[Fault]) -> Response {
+    fn open(&mut self, path: &str, faults: &[Fault]) -> Response {
         for fault in faults {
             if let Fault::Handles(first) = fault {
                 self.first = *first;
@@ -177,6 +234,10 @@ impl Files {
         self.taken.resize(self.taken.len().max(free + 1), true);
         if let Some(slot) = self.taken.get_mut(free) {
             *slot = true;
+        }
+        self.paths.resize(self.taken.len(), String::new());
+        if let Some(slot) = self.paths.get_mut(free) {
+            path.clone_into(slot);
         }
         let number = u8::try_from(free).unwrap_or(u8::MAX).saturating_add(self.first);
         let status = (!faults.contains(&Fault::NoStatus)).then(|| self.status(faults));

@@ -15,15 +15,19 @@ use hither_testkit::waiting::task_until;
 use hither_transport::{Location, Network, TransportConfig, WebDavStorage};
 use tokio::runtime::Handle;
 
-const OLD: &[u8] = b"old";
-const NEW: &[u8] = b"new bytes";
+pub(crate) const OLD: &[u8] = b"old";
+pub(crate) const NEW: &[u8] = b"new bytes";
 
 fn storage(server: &MockWebDavServer) -> WebDavStorage {
     let network = Network::new(TransportConfig::default(), Handle::current(), None);
     WebDavStorage::new(Location::parse(&server.url_of("/d/")).unwrap(), network)
 }
 
-async fn put(storage: &WebDavStorage, path: &str, options: PutOptions) -> Result<bool, Error> {
+pub(crate) async fn put(
+    storage: &dyn Storage,
+    path: &str,
+    options: PutOptions,
+) -> Result<bool, Error> {
     let options = PutOptions { size: NEW.len() as u64, ..options };
     let upload = storage.put(path, options).await?;
     upload.write(0, Bytes::from_static(NEW)).await?;
@@ -40,7 +44,8 @@ const VERBS: [(&str, &[&str], &[&str]); 6] = [
     ("MKCOL", &[], &["/d/new/"]),
 ];
 
-async fn carry_out(verb: &str, storage: &WebDavStorage) -> Result<(), Error> {
+/// Carries out the change that is named by an HTTP method, or by "put by MOVE".
+pub(crate) async fn carry_out(verb: &str, storage: &dyn Storage) -> Result<(), Error> {
     match verb {
         "PUT" | "put by MOVE" => put(storage, "new", PutOptions::default()).await.map(drop),
         "MOVE" => storage.rename("old", "new", false).await,

@@ -1,5 +1,6 @@
 //! The XRootD protocol.
 
+mod changes;
 mod faults;
 mod managers;
 mod real_server;

@@ -35,6 +35,8 @@ class Store:
     """Tokens of the pages of an endless list."""
     ignored: str = ""
     """A parameter that lists ignore."""
+    pages: dict[str | None, str] | None = None
+    """The pages of a list, by the token that requests it, instead of a list of the objects."""
     log: list[str] = field(default_factory=list)
     parts: dict[int, bytes] = field(default_factory=dict)
 
@@ -43,9 +45,27 @@ def tag(content: bytes) -> str:
     return hashlib.md5(content, usedforsecurity=False).hexdigest()
 
 
+def environment(port: int) -> dict[str, str]:
+    """The variables with which the command uses the store at `port`."""
+    return {
+        "AWS_ACCESS_KEY_ID": "k",
+        "AWS_SECRET_ACCESS_KEY": "s",
+        "AWS_REGION": "r",
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+    }
+
+
 @contextmanager
 def serving(store: Store) -> Iterator[Callable]:
     """Serves a bucket, and yields the command."""
+    with serving_objects(store) as port:
+        words = [f"{name}={value}" for name, value in environment(port).items()]
+        yield lambda *arguments: run(["env", *words, HITHER, *arguments])
+
+
+@contextmanager
+def serving_objects(store: Store) -> Iterator[int]:
+    """Serves a bucket, and yields the port."""
 
     class Handler(QuietHandler):
         def handle_any(self):
@@ -67,6 +87,8 @@ def serving(store: Store) -> Iterator[Callable]:
             named = {"list-type": "LIST", "uploadId": "COMPLETE", "delete": "DELETE MANY"}
             if self.command == "PUT":
                 named = {"partNumber": "PART"}
+            if self.command == "DELETE":
+                named = {"uploadId": "ABORT"}
             return next((name for parameter, name in named.items() if parameter in asked), self.command)
 
         def carry_out(self, name, key, asked, body, *, is_true):  # noqa: PLR0911
@@ -77,6 +99,8 @@ def serving(store: Store) -> Iterator[Callable]:
                 return self.answer(HTTPStatus.OK, self.page(asked).encode())
             if name == "DELETE MANY":
                 return self.answer(HTTPStatus.OK, b"<DeleteResult/>")
+            if name == "ABORT":
+                return self.answer(HTTPStatus.NO_CONTENT, b"")
             if name == "POST":
                 return self.answer(HTTPStatus.OK, BEGUN)
             if name == "PART":
@@ -91,7 +115,9 @@ def serving(store: Store) -> Iterator[Callable]:
             if name == "COPY":
                 source = unquote(self.headers["x-amz-copy-source"]).removeprefix("/").removeprefix("bucket/")
                 if self.differs("x-amz-copy-source-if-match", objects.get(source, b"")):
-                    return self.answer(HTTPStatus.PRECONDITION_FAILED, b"<Error><Code>PreconditionFailed</Code></Error>")
+                    return self.answer(
+                        HTTPStatus.PRECONDITION_FAILED, b"<Error><Code>PreconditionFailed</Code></Error>"
+                    )
                 if is_true:
                     objects[key] = objects[source]
                 result = f"<CopyObjectResult><ETag>&quot;{tag(objects[source])}&quot;</ETag></CopyObjectResult>"
@@ -102,7 +128,9 @@ def serving(store: Store) -> Iterator[Callable]:
                 return self.answer(HTTPStatus.OK, b"", tag(body))
             if name == "DELETE":
                 if self.differs("If-Match", objects.get(key, b"")):
-                    return self.answer(HTTPStatus.PRECONDITION_FAILED, b"<Error><Code>PreconditionFailed</Code></Error>")
+                    return self.answer(
+                        HTTPStatus.PRECONDITION_FAILED, b"<Error><Code>PreconditionFailed</Code></Error>"
+                    )
                 if is_true:
                     objects.pop(key, None)
                 return self.answer(HTTPStatus.NO_CONTENT, b"")
@@ -115,6 +143,8 @@ def serving(store: Store) -> Iterator[Callable]:
             return store.has_conditions and wanted is not None and wanted != f'"{tag(content)}"'
 
         def page(self, asked):
+            if store.pages is not None:
+                return store.pages[asked.get("continuation-token", [None])[0]]
             asked.pop(store.ignored, None)
             [prefix], [delimiter] = asked.get("prefix", [""]), asked.get("delimiter", [""])
             listed = []
@@ -144,6 +174,4 @@ def serving(store: Store) -> Iterator[Callable]:
                 self.wfile.write(body)
 
     with LoopbackServer(Handler) as server:
-        words = {"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s", "AWS_REGION": "r"}
-        words["AWS_ENDPOINT_URL"] = f"http://127.0.0.1:{server.port}"
-        yield lambda *arguments: run(["env", *(f"{name}={value}" for name, value in words.items()), HITHER, *arguments])
+        yield server.port
