@@ -327,7 +327,8 @@ fn entries(listing: &MergedListing, max: usize) -> Vec<DirectoryEntry> {
     // Another endpoint may describe it.
     let is_described = |name: &[u8]| str::from_utf8(name).is_ok_and(|it| listing.get(it).is_some());
     let refused = listing.refused.iter().filter(|name| !is_described(name));
-    let refused = refused.map(|name| DirectoryEntry::new(name, false));
+    let why = "an endpoint refuses to describe it: check its rights there";
+    let refused = refused.map(|name| DirectoryEntry::undescribed(name, why));
     let entries = listing.entries.iter().map(entry).chain(refused);
     entries.take(max.saturating_add(1)).collect()
 }

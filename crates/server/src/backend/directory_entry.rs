@@ -14,8 +14,8 @@ pub struct DirectoryEntry {
     pub name: String,
     /// True for a directory itself, false for a link to one.
     pub is_directory: bool,
-    /// The reason why no request can address this name. The name is listed with it, so that clients
-    /// know that it exists.
+    /// The reason why no request can address this name, or why it is not described. The name is
+    /// listed with it, so that clients know that it exists.
     pub refusal: Option<&'static str>,
 }
 
@@ -30,6 +30,14 @@ impl DirectoryEntry {
             }
             Ok(text) => Self { name: text.to_owned(), is_directory, refusal: None },
         }
+    }
+
+    /// The entry with these bytes as its name, which is listed with the reason why it is not
+    /// described.
+    #[must_use]
+    pub fn undescribed(name: &[u8], why: &'static str) -> Self {
+        let entry = Self::new(name, false);
+        if entry.refusal.is_some() { entry } else { Self::refused(name, false, why) }
     }
 
     fn refused(name: &[u8], is_directory: bool, why: &'static str) -> Self {
