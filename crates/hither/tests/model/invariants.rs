@@ -5,7 +5,10 @@ use crate::history::{End, History, Verb};
 use crate::jobs::{Job, Outcome, removed};
 use hither::OverwritePolicy;
 use hither_core::storage::is_partial;
-use hither_testkit::mock_http::webdav::{LOGIN_PAGE, ReadFault, SizesTold, WebDavFault};
+use hither_testkit::mock_http::webdav::{LOGIN_PAGE, Protocol, ReadFault, SizesTold, WebDavFault};
+
+/// The length of the names of partial files.
+const PARTIAL_BYTES: usize = ".hither-0123456789abcdef.part".len();
 
 type Verdict = Result<(), String>;
 
@@ -102,12 +105,14 @@ impl Transfer<'_> {
         self.after.iter().find(|(path, _)| self.key(path) == key).map(|(_, bytes)| bytes)
     }
 
-    /// The server has no MOVE, and takes files under their own names alone: what it damages then
-    /// is damaged.
+    /// The server has no MOVE, or is an object store, and takes files under their own names alone:
+    /// what it damages then is damaged.
     fn is_put_in_place(&self) -> bool {
         let has_none = |status: u16| matches!(status, 405 | 501);
         let target = &self.job.ends.to;
-        self.history().to.behaviour().refuses_moves.is_some_and(has_none)
+        let behaviour = self.history().to.behaviour();
+        behaviour.protocol == Protocol::S3
+            || behaviour.refuses_moves.is_some_and(has_none)
             || target.happened().iter().any(|(fault, _)| match fault {
                 WebDavFault::Status(status) => has_none(*status),
                 _ => false,
@@ -177,7 +182,8 @@ impl Transfer<'_> {
     /// A file that was not there has a name of the source, and is a version of it.
     fn check_made(&self) -> Verdict {
         let is_local = self.history().to == End::Local;
-        for (path, bytes) in self.after.iter().filter(|(path, _)| !is_partial(path)) {
+        let is_unfinished = |path: &str| is_partial(path) || is_left(self.job, path);
+        for (path, bytes) in self.after.iter().filter(|(path, _)| !is_unfinished(path)) {
             let was_there = self.job.target.keys().any(|it| self.key(it) == self.key(path));
             let must_be_whole = is_local || self.job.outcome.is_good();
             if was_there || is_of_another_client(bytes) {
@@ -221,15 +227,28 @@ impl Transfer<'_> {
             let is_at_source = self.versions.iter().any(|(it, _)| self.key(it) == self.key(path));
             let is_unseen = is_unseen(&self.job.ends.to, &self.history().to, path);
             // Another client may have made it, or be said to have removed it.
-            let is_gone = (WebDavFault::Status(404), path.clone());
-            let is_new = self.job.ends.to.made_again().contains(path)
-                || self.job.ends.to.happened().contains(&is_gone);
+            let is_new = self.job.ends.to.made_again().contains(path) || is_denied(self.job, path);
             if !is_at_source && !is_partial(path) && !is_unseen && !is_new {
                 return Err(format!("{path} was not deleted"));
             }
         }
         Ok(())
     }
+}
+
+/// Returns true for a file by which the program has tested which names the target takes for one,
+/// and which it could not remove because of a fault or a timeout.
+fn is_left(job: &Job<'_>, path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let is_test = name.get(..PARTIAL_BYTES).is_some_and(is_partial);
+    let is_hit = |(_, it): &(WebDavFault, String)| it == path;
+    is_test && (job.history.is_slow() || job.ends.to.happened().iter().any(is_hit))
+}
+
+/// Returns true if the target has said that a name, or a directory that it is in, does not exist.
+fn is_denied(job: &Job<'_>, path: &str) -> bool {
+    let mut happened = job.ends.to.happened().into_iter();
+    happened.any(|(fault, it)| fault == WebDavFault::Status(404) && is_in(path, &it))
 }
 
 /// Returns true if `path` is `name`, or in it.
@@ -248,14 +267,7 @@ fn check_removal(job: &Job<'_>) -> Verdict {
     }
     let mut left =
         after.iter().filter(|(path, bytes)| is_named(path) && !is_of_another_client(bytes));
-    // The server may have said that there is none.
-    let happened = job.ends.to.happened();
-    let is_denied = |path: &str| {
-        happened
-            .iter()
-            .any(|(fault, it)| matches!(fault, WebDavFault::Status(404)) && is_in(path, it))
-    };
-    match left.find(|(path, _)| !is_denied(path)) {
+    match left.find(|(path, _)| !is_denied(job, path)) {
         Some((path, _)) if job.outcome.is_good() => Err(format!("{path} was not removed")),
         _ => Ok(()),
     }
