@@ -14,6 +14,9 @@ use std::time::{Duration, SystemTime};
 /// Files by their paths in the tree.
 pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 
+/// The end of the name of a file of which another endpoint of the federation has other bytes.
+pub(crate) const OF_OTHER_ENDPOINT: &str = " of the other endpoint";
+
 /// Seconds since 1970 of the files of a job.
 const NOW: u64 = 1_700_000_000;
 /// The age of the files of a source, in seconds.
@@ -116,9 +119,8 @@ impl Place {
         }
         for (path, bytes) in self.servers().into_iter().flat_map(MockWebDavServer::files) {
             let Some(path) = path.strip_prefix("/d/tree/") else { continue };
-            // Two endpoints must not have different files of one name.
             let is_other = files.get(path).is_some_and(|it| *it != bytes);
-            let other = if is_other { " of the other endpoint" } else { "" };
+            let other = if is_other { OF_OTHER_ENDPOINT } else { "" };
             files.insert(format!("{path}{other}"), bytes);
         }
         files

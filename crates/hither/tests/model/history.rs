@@ -250,9 +250,11 @@ impl History {
                     matches!(it.method, "MOVE" | "DELETE")
                 }
                 WebDavFault::Change(ChangeFault::Damaged) => has_checksum && is_upload,
-                // The server's own word, by the status of the method, is believed.
+                // The server's own word, by the status of the method, is believed: nothing but the
+                // size of a whole file says more, so a piece may be missing.
                 WebDavFault::Change(ChangeFault::Claim(204, ..)) => {
-                    !matches!(it.method, "MOVE" | "DELETE")
+                    let is_piece = it.method == "PUT" && behaviour.pieces == PiecesTaken::AsPieces;
+                    !is_piece && !matches!(it.method, "MOVE" | "DELETE")
                 }
                 _ => true,
             });
@@ -264,6 +266,8 @@ impl History {
 fn settle_protocol(end: &mut End, has_store: &mut bool) {
     if let End::Federation(behaviour, _) = end {
         (behaviour.protocol, behaviour.ignores_case) = (Protocol::WebDav, false);
+        // A federation does not tell that an endpoint hides names (docs/semantics.md).
+        behaviour.has_index = false;
     }
     let End::Server(behaviour, faults) = end else { return };
     if behaviour.protocol == Protocol::S3 && std::mem::replace(has_store, true) {

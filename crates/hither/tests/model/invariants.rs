@@ -1,6 +1,6 @@
 //! The model: states of both ends that a job may leave.
 
-use crate::ends::{Ends, Files, Place, is_of_another_client};
+use crate::ends::{Ends, Files, OF_OTHER_ENDPOINT, Place, is_of_another_client};
 use crate::history::{End, History, Verb};
 use crate::jobs::{Job, Outcome, removed};
 use hither::OverwritePolicy;
@@ -67,9 +67,12 @@ fn is_page_believed(job: &Job<'_>) -> bool {
         matches!(fault, WebDavFault::Read(ReadFault::Page | ReadFault::Login(_)))
     };
     let states_size = job.history.from.behaviour().sizes == SizesTold::Always;
+    let happened = job.ends.from.happened();
     // A size of 0 is not believed.
-    (!states_size || job.source.get(&job.history.files[0].path).is_none_or(Vec::is_empty))
-        && job.ends.from.happened().iter().any(|(fault, _)| is_page(fault))
+    let is_zero =
+        happened.iter().any(|(fault, _)| *fault == WebDavFault::Read(ReadFault::ZeroSizes))
+            || job.source.get(&job.history.files[0].path).is_none_or(Vec::is_empty);
+    (!states_size || is_zero) && happened.iter().any(|(fault, _)| is_page(fault))
 }
 
 /// The files at the target whose bytes the source has damaged on their way, of those that the job
@@ -186,7 +189,7 @@ impl Transfer<'_> {
         for (path, bytes) in self.after.iter().filter(|(path, _)| !is_unfinished(path)) {
             let was_there = self.job.target.keys().any(|it| self.key(it) == self.key(path));
             let must_be_whole = is_local || self.job.outcome.is_good();
-            if was_there || is_of_another_client(bytes) {
+            if was_there || is_of_another_client(bytes) || self.is_moved_in_part(path, bytes) {
                 continue;
             }
             if !self.versions.iter().any(|(it, _)| self.key(it) == self.key(path)) {
@@ -197,6 +200,13 @@ impl Transfer<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A MOVE within a federation that was broken off has put a file at one endpoint, and has not
+    /// removed the file that it replaces at the other one: both are there.
+    fn is_moved_in_part(&self, path: &str, bytes: &[u8]) -> bool {
+        let name = path.strip_suffix(OF_OTHER_ENDPOINT);
+        !self.job.outcome.is_good() && name.is_some_and(|name| self.is_version(name, bytes))
     }
 
     /// A success means that the target has all that the source shows, and with `--delete` no more.
@@ -227,7 +237,9 @@ impl Transfer<'_> {
             let is_at_source = self.versions.iter().any(|(it, _)| self.key(it) == self.key(path));
             let is_unseen = is_unseen(&self.job.ends.to, &self.history().to, path);
             // Another client may have made it, or be said to have removed it.
-            let is_new = self.job.ends.to.made_again().contains(path) || is_denied(self.job, path);
+            let is_new = self.job.ends.to.made_again().contains(path)
+                || is_denied(self.job, path)
+                || is_left(self.job, path);
             if !is_at_source && !is_partial(path) && !is_unseen && !is_new {
                 return Err(format!("{path} was not deleted"));
             }
@@ -251,9 +263,9 @@ fn is_denied(job: &Job<'_>, path: &str) -> bool {
     happened.any(|(fault, it)| fault == WebDavFault::Status(404) && is_in(path, &it))
 }
 
-/// Returns true if `path` is `name`, or in it.
+/// Returns true if `path` is `name`, or in it; the name of the tree is empty.
 fn is_in(path: &str, name: &str) -> bool {
-    path == name || path.starts_with(&format!("{}/", name.trim_end_matches('/')))
+    name.is_empty() || path == name || path.starts_with(&format!("{}/", name.trim_end_matches('/')))
 }
 
 fn check_removal(job: &Job<'_>) -> Verdict {
