@@ -1,9 +1,10 @@
-//! The two ends of a history, and a replica of its source: a folder, or a server.
+//! The two ends of a history, and a replica of its source: a folder, a server, or a federation.
 
+use crate::federation::Federated;
 use crate::history::{Counterpart, End, FilePlan, History};
 use hither_core::storage::is_partial;
 use hither_testkit::mock_http::webdav::{
-    ChangeFault, MockWebDavServer, OF_ANOTHER_CLIENT, ReadFault, WebDavFault,
+    ChangeFault, MockWebDavServer, OF_ANOTHER_CLIENT, Protocol, ReadFault, WebDavFault,
 };
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,6 +13,9 @@ use std::time::{Duration, SystemTime};
 
 /// Files by their paths in the tree.
 pub(crate) type Files = BTreeMap<String, Vec<u8>>;
+
+/// The end of the name of a file of which another endpoint of the federation has other bytes.
+pub(crate) const OF_OTHER_ENDPOINT: &str = " of the other endpoint";
 
 /// Seconds since 1970 of the files of a job.
 const NOW: u64 = 1_700_000_000;
@@ -40,11 +44,12 @@ pub(crate) fn content(kind: u64, size: usize) -> Vec<u8> {
 pub(crate) enum Place {
     Folder(PathBuf),
     Server(Box<MockWebDavServer>),
+    Federation(Box<Federated>),
 }
 
 impl Place {
     /// An end with nothing in it; a folder is at `path`.
-    fn new(end: &End, path: &Path) -> Self {
+    fn new(end: &End, path: &Path, history: &History) -> Self {
         match end {
             End::Local => {
                 fs::create_dir_all(path).unwrap();
@@ -54,7 +59,25 @@ impl Place {
                 let server = MockWebDavServer::behaving(*behaviour, faults.clone());
                 Self::Server(Box::new(server.unwrap()))
             }
+            End::Federation(behaviour, faults) => {
+                Self::Federation(Box::new(Federated::new(*behaviour, faults.clone(), history)))
+            }
         }
+    }
+
+    /// The servers that have the files.
+    pub(crate) fn servers(&self) -> Vec<&MockWebDavServer> {
+        match self {
+            Self::Folder(_) => Vec::new(),
+            Self::Server(server) => vec![server],
+            Self::Federation(federated) => federated.endpoints.iter().collect(),
+        }
+    }
+
+    /// The endpoint of the object store that it is.
+    pub(crate) fn store_endpoint(&self) -> Option<String> {
+        let Self::Server(server) = self else { return None };
+        (server.protocol() == Protocol::S3).then(|| server.origin())
     }
 
     /// The URL of a path in the tree.
@@ -62,6 +85,7 @@ impl Place {
         match self {
             Self::Folder(folder) => folder.join("tree").join(path).to_str().unwrap().to_owned(),
             Self::Server(server) => server.url_of(&format!("/d/tree/{path}")),
+            Self::Federation(federated) => federated.url_of(&format!("/tree/{path}")),
         }
     }
 
@@ -80,35 +104,36 @@ impl Place {
                 fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
             }
             Self::Server(server) => server.store_before(&format!("/d/tree/{path}"), bytes, age),
+            Self::Federation(federated) => {
+                let path = format!("/d/tree/{path}");
+                federated.endpoint_of(&path).store_before(&path, bytes, age);
+            }
         }
     }
 
     /// The files of the tree.
     pub(crate) fn files(&self) -> Files {
-        match self {
-            Self::Folder(folder) => {
-                let mut files = Files::new();
-                collect(&folder.join("tree"), "", &mut files);
-                files
-            }
-            Self::Server(server) => server
-                .files()
-                .into_iter()
-                .filter_map(|(path, bytes)| {
-                    Some((path.strip_prefix("/d/tree/")?.to_owned(), bytes))
-                })
-                .collect(),
+        let mut files = Files::new();
+        if let Self::Folder(folder) = self {
+            collect(&folder.join("tree"), "", &mut files);
         }
+        for (path, bytes) in self.servers().into_iter().flat_map(MockWebDavServer::files) {
+            let Some(path) = path.strip_prefix("/d/tree/") else { continue };
+            let is_other = files.get(path).is_some_and(|it| *it != bytes);
+            let other = if is_other { OF_OTHER_ENDPOINT } else { "" };
+            files.insert(format!("{path}{other}"), bytes);
+        }
+        files
     }
 
     /// The faults that have happened, with the paths in the tree that they are about.
     pub(crate) fn happened(&self) -> Vec<(WebDavFault, String)> {
-        let Self::Server(server) = self else { return Vec::new() };
         let inside = |path: String| match path.strip_prefix("/d/tree") {
             Some(rest) => rest.trim_start_matches('/').to_owned(),
             None => path,
         };
-        server.happened().into_iter().map(|(fault, path)| (fault, inside(path))).collect()
+        let happened = self.servers().into_iter().flat_map(MockWebDavServer::happened);
+        happened.map(|(fault, path)| (fault, inside(path))).collect()
     }
 
     /// Versions that the files got amid the job by a fault, with their paths.
@@ -170,10 +195,10 @@ pub(crate) struct Ends {
 
 impl Ends {
     pub(crate) fn new(history: &History, folder: &Path) -> Self {
-        let from = Place::new(&history.from, &folder.join("from"));
-        let to = Place::new(&history.to, &folder.join("to"));
-        let replica = history.replica.as_ref();
-        let replica = replica.map(|end| Place::new(end, &folder.join("replica")));
+        let place = |end: &End, name: &str| Place::new(end, &folder.join(name), history);
+        let from = place(&history.from, "from");
+        let to = place(&history.to, "to");
+        let replica = history.replica.as_ref().map(|end| place(end, "replica"));
         for (number, file) in (0..).zip(&history.files) {
             from.store(&file.path, &content(number, file.size), AGE);
             // Where the verb has one end, it acts on the files of the source.
@@ -190,17 +215,15 @@ impl Ends {
         Self { from, to, replica }
     }
 
+    pub(crate) fn places(&self) -> impl Iterator<Item = &Place> {
+        [&self.from, &self.to].into_iter().chain(&self.replica)
+    }
+
     /// Changes the ends between two runs.
     pub(crate) fn before_second(&self, history: &History) {
         let Some(second) = &history.second else { return };
-        let places = [Some(&self.from), Some(&self.to), self.replica.as_ref()];
-        for place in places.into_iter().flatten() {
-            if let Place::Server(server) = place
-                && second.heals
-            {
-                server.clear_faults();
-            }
-        }
+        let servers = self.places().flat_map(Place::servers);
+        servers.filter(|_| second.heals).for_each(MockWebDavServer::clear_faults);
         if second.damages_partial {
             self.to.damage_partial_files();
         }
@@ -223,9 +246,7 @@ fn counterpart(
         Counterpart::Same => place.store(&file.path, &content(number, file.size), COPY_AGE),
         Counterpart::Other(size) => {
             // Without times, sizes alone tell files apart.
-            let has_dates = [&history.from, &history.to]
-                .iter()
-                .all(|end| end.behaviour().validators.has_dates() && !end.behaviour().has_index);
+            let has_dates = [&history.from, &history.to].into_iter().all(End::has_dates);
             let is_same = size == file.size && (!has_dates || history.replica.is_some());
             let bytes = content(100 + number, size + usize::from(is_same));
             place.store(&file.path, &bytes, OLD_AGE);

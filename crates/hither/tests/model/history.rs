@@ -2,8 +2,8 @@
 
 use hither::OverwritePolicy;
 use hither_testkit::mock_http::webdav::{
-    ChangeFault, PiecesTaken, PlannedFault, ReadFault, SizesTold, ValidatorsTold, WebDavBehaviour,
-    WebDavFault,
+    ChangeFault, PiecesTaken, PlannedFault, Protocol, ReadFault, SizesTold, ValidatorsTold,
+    WebDavBehaviour, WebDavFault,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -63,6 +63,8 @@ impl Verb {
 pub(crate) enum End {
     Local,
     Server(WebDavBehaviour, Vec<PlannedFault>),
+    /// A federation of two such servers, of which the first has the faults.
+    Federation(WebDavBehaviour, Vec<PlannedFault>),
 }
 
 impl End {
@@ -71,7 +73,20 @@ impl End {
             Self::Local => {
                 WebDavBehaviour { validators: ValidatorsTold::Dates, ..WebDavBehaviour::default() }
             }
-            Self::Server(behaviour, _) => *behaviour,
+            Self::Server(behaviour, _) | Self::Federation(behaviour, _) => *behaviour,
+        }
+    }
+
+    /// Returns true if files have the dates at which they were stored, by a right clock.
+    pub(crate) fn has_dates(&self) -> bool {
+        let WebDavBehaviour { validators, has_index, clock, .. } = self.behaviour();
+        validators.has_dates() && !has_index && clock == 0
+    }
+
+    fn faults(&self) -> &[PlannedFault] {
+        match self {
+            Self::Local => &[],
+            Self::Server(_, faults) | Self::Federation(_, faults) => faults,
         }
     }
 }
@@ -124,6 +139,9 @@ pub(crate) struct History {
 /// The size of files that replace others amid a job.
 pub(crate) const REPLACED_BYTES: usize = 777;
 
+/// Seconds by which clocks are wrong, for the most part not at all.
+const CLOCKS: [i64; 10] = [0, 0, 0, 0, 0, 30, -30, 7_200, -7_200, 400_000_000];
+
 /// Faults without an end.
 const FOR_EVER: usize = 1_000;
 
@@ -161,9 +179,26 @@ pub(crate) fn strategy() -> impl Strategy<Value = History> {
 }
 
 impl History {
+    /// The ends, and the replica if there is one.
+    pub(crate) fn ends(&self) -> impl Iterator<Item = &End> {
+        [&self.from, &self.to].into_iter().chain(&self.replica)
+    }
+
+    /// Returns true if a client waits for a timeout: a server stops sending, or a federation says
+    /// that it is busy as long as an endpoint does not answer as it should.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.ends().any(|end| {
+            matches!(end, End::Federation(..)) || end.faults().iter().any(|it| is_silent(&it.fault))
+        })
+    }
+
     /// Takes out what contradicts itself, and faults that nobody can see.
     fn settle(&mut self) {
         let server = || End::Server(WebDavBehaviour::default(), Vec::new());
+        let mut has_store = false;
+        for end in [&mut self.from, &mut self.to].into_iter().chain(&mut self.replica) {
+            settle_protocol(end, &mut has_store);
+        }
         if !self.verb.has_source() {
             self.from = End::Local;
             self.second = None;
@@ -178,6 +213,12 @@ impl History {
             if self.to == End::Local {
                 self.to = server();
             }
+        }
+        if matches!(self.from, End::Federation(..))
+            && let Some(second) = &mut self.second
+        {
+            // It may show for a while what was there.
+            second.changes_source = false;
         }
         if self.from == End::Local || self.verb.is_sync() || !self.verb.has_source() {
             self.replica = None;
@@ -194,7 +235,9 @@ impl History {
             .into_iter()
             .chain(self.replica.iter_mut().map(|it| (false, it)))
         {
-            let End::Server(behaviour, faults) = end else { continue };
+            let (End::Server(behaviour, faults) | End::Federation(behaviour, faults)) = end else {
+                continue;
+            };
             faults.retain(|it| match &it.fault {
                 // Another client may do what it likes at a target.
                 WebDavFault::Read(ReadFault::Replaced(_)) => is_source,
@@ -207,14 +250,71 @@ impl History {
                     matches!(it.method, "MOVE" | "DELETE")
                 }
                 WebDavFault::Change(ChangeFault::Damaged) => has_checksum && is_upload,
-                // The server's own word, by the status of the method, is believed.
+                // The server's own word, by the status of the method, is believed: nothing but the
+                // size of a whole file says more, so a piece may be missing.
                 WebDavFault::Change(ChangeFault::Claim(204, ..)) => {
-                    !matches!(it.method, "MOVE" | "DELETE")
+                    let is_piece = it.method == "PUT" && behaviour.pieces == PiecesTaken::AsPieces;
+                    !is_piece && !matches!(it.method, "MOVE" | "DELETE")
                 }
                 _ => true,
             });
         }
     }
+}
+
+/// Takes out what a server does not have in its protocol. A client has one object store.
+fn settle_protocol(end: &mut End, has_store: &mut bool) {
+    if let End::Federation(behaviour, _) = end {
+        (behaviour.protocol, behaviour.ignores_case) = (Protocol::WebDav, false);
+        // A federation does not tell that an endpoint hides names (docs/semantics.md).
+        behaviour.has_index = false;
+    }
+    let End::Server(behaviour, faults) = end else { return };
+    if behaviour.protocol == Protocol::S3 && std::mem::replace(has_store, true) {
+        behaviour.protocol = Protocol::WebDav;
+    }
+    let validators = match behaviour.protocol {
+        Protocol::WebDav => return,
+        Protocol::S3 => ValidatorsTold::TagsAndDates,
+        Protocol::Xrootd => ValidatorsTold::Dates,
+    };
+    let is_store = behaviour.protocol == Protocol::S3;
+    *behaviour = WebDavBehaviour {
+        protocol: behaviour.protocol,
+        validators,
+        makes_parents: true,
+        has_checksums: behaviour.has_checksums && !is_store,
+        clock: behaviour.clock,
+        ..WebDavBehaviour::default()
+    };
+    faults.retain(|it| match &it.fault {
+        WebDavFault::Read(
+            ReadFault::Refuses(_) | ReadFault::Insufficient | ReadFault::CutListing,
+        ) => false,
+        WebDavFault::Read(
+            ReadFault::Omits | ReadFault::NoSizes | ReadFault::WrongSizes(_) | ReadFault::ZeroSizes,
+        ) => !is_store,
+        WebDavFault::Read(
+            ReadFault::Login(_)
+            | ReadFault::Page
+            | ReadFault::NoLength
+            | ReadFault::NoLengthCut
+            | ReadFault::Whole
+            | ReadFault::Coded,
+        )
+        | WebDavFault::Change(
+            ChangeFault::Login(_) | ChangeFault::Claim(..) | ChangeFault::Moved(_),
+        ) => is_store,
+        _ => true,
+    });
+}
+
+fn is_silent(fault: &WebDavFault) -> bool {
+    matches!(
+        fault,
+        WebDavFault::Read(ReadFault::Silent | ReadFault::Stalled)
+            | WebDavFault::Change(ChangeFault::Silent | ChangeFault::LostInSilence)
+    )
 }
 
 fn existing() -> impl Strategy<Value = OverwritePolicy> {
@@ -256,12 +356,17 @@ fn counterpart() -> impl Strategy<Value = Counterpart> {
 }
 
 fn end() -> impl Strategy<Value = End> {
-    prop_oneof![2 => Just(End::Local), 3 => server()]
+    prop_oneof![8 => Just(End::Local), 12 => server(), 1 => federation()]
 }
 
 fn server() -> impl Strategy<Value = End> {
     let faults = prop::collection::vec(fault(), 0..6);
     (behaviour(), faults).prop_map(|(behaviour, faults)| End::Server(behaviour, faults))
+}
+
+fn federation() -> impl Strategy<Value = End> {
+    let faults = prop::collection::vec(fault(), 0..6);
+    (behaviour(), faults).prop_map(|(behaviour, faults)| End::Federation(behaviour, faults))
 }
 
 fn behaviour() -> impl Strategy<Value = WebDavBehaviour> {
@@ -273,22 +378,27 @@ fn behaviour() -> impl Strategy<Value = WebDavBehaviour> {
     let validators = prop_oneof![
         2 => Just(ValidatorsTold::TagsAndDates),
         1 => Just(ValidatorsTold::Tags),
+        1 => Just(ValidatorsTold::WeakTags),
+        1 => Just(ValidatorsTold::WeakTagsAndDates),
         1 => Just(ValidatorsTold::Dates),
         1 => Just(ValidatorsTold::Nothing),
     ];
     let pieces = select(vec![PiecesTaken::AsPieces, PiecesTaken::Never, PiecesTaken::AsFiles]);
     let refuses_moves = prop::option::weighted(0.2, select(vec![403, 404, 405, 501]));
+    let protocol = prop_oneof![7 => Just(Protocol::WebDav), 2 => Just(Protocol::S3), 2 => Just(Protocol::Xrootd)];
     let rest = (
         prop::bool::weighted(0.15),
         prop::bool::weighted(0.2),
         prop::bool::weighted(0.2),
         any::<bool>(),
         any::<bool>(),
+        select(CLOCKS.to_vec()),
     );
-    (sizes, validators, pieces, refuses_moves, rest).prop_map(
-        |(sizes, validators, pieces, refuses_moves, rest)| {
-            let (ignores_case, has_index, makes_parents, has_checksums, keeps_times) = rest;
+    (protocol, sizes, validators, pieces, refuses_moves, rest).prop_map(
+        |(protocol, sizes, validators, pieces, refuses_moves, rest)| {
+            let (ignores_case, has_index, makes_parents, has_checksums, keeps_times, clock) = rest;
             WebDavBehaviour {
+                protocol,
                 sizes,
                 validators,
                 pieces,
@@ -299,6 +409,7 @@ fn behaviour() -> impl Strategy<Value = WebDavBehaviour> {
                 makes_parents,
                 has_checksums,
                 keeps_times,
+                clock,
             }
         },
     )
@@ -310,16 +421,20 @@ fn fault() -> impl Strategy<Value = PlannedFault> {
     let reads = (select(vec!["GET", "HEAD", "PROPFIND"]), read())
         .prop_map(|(method, fault)| (method, WebDavFault::Read(fault)));
     let methods = select(vec!["GET", "HEAD", "PROPFIND", "PUT", "MOVE", "DELETE", "MKCOL"]);
-    let status =
-        select(vec![400, 401, 403, 404, 405, 409, 412, 423, 429, 500, 501, 502, 503, 504, 507]);
+    let status = select(vec![
+        400, 401, 403, 404, 405, 408, 409, 412, 423, 425, 429, 500, 501, 502, 503, 504, 507,
+    ]);
     let statuses = (methods, status).prop_map(|(method, it)| (method, WebDavFault::Status(it)));
     let planned = prop_oneof![2 => changes, 3 => reads, 2 => statuses];
     let nth = prop_oneof![3 => 0..3_usize, 1 => 3..12_usize];
     let times = select(vec![1, 2, 5, FOR_EVER]);
     (planned, nth, times).prop_map(|((method, fault), nth, times)| {
-        let is_busy = matches!(fault, WebDavFault::Status(429 | 503));
-        // Its client asks as long as it may.
-        let times = if is_busy { times.min(5) } else { times };
+        // The client asks as long as it may, or waits for a timeout.
+        let times = match &fault {
+            WebDavFault::Status(408 | 425 | 429 | 503) => times.min(5),
+            fault if is_silent(fault) => times.min(2),
+            _ => times,
+        };
         PlannedFault { method, nth, times, fault }
     })
 }
@@ -343,6 +458,8 @@ fn change() -> impl Strategy<Value = ChangeFault> {
         ChangeFault::Moved(307),
         ChangeFault::Lost,
         ChangeFault::Dropped,
+        ChangeFault::Silent,
+        ChangeFault::LostInSilence,
         ChangeFault::LostAndMadeAgain,
         ChangeFault::Half,
         ChangeFault::HalfLost,
@@ -356,6 +473,8 @@ fn read() -> impl Strategy<Value = ReadFault> {
         ReadFault::Login(303),
         ReadFault::Page,
         ReadFault::Dropped,
+        ReadFault::Silent,
+        ReadFault::Stalled,
         ReadFault::Cut,
         ReadFault::NoLength,
         ReadFault::NoLengthCut,

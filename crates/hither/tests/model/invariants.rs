@@ -1,11 +1,14 @@
 //! The model: states of both ends that a job may leave.
 
-use crate::ends::{Ends, Files, Place, is_of_another_client};
+use crate::ends::{Ends, Files, OF_OTHER_ENDPOINT, Place, is_of_another_client};
 use crate::history::{End, History, Verb};
 use crate::jobs::{Job, Outcome, removed};
 use hither::OverwritePolicy;
 use hither_core::storage::is_partial;
-use hither_testkit::mock_http::webdav::{LOGIN_PAGE, ReadFault, SizesTold, WebDavFault};
+use hither_testkit::mock_http::webdav::{LOGIN_PAGE, Protocol, ReadFault, SizesTold, WebDavFault};
+
+/// The length of the names of partial files.
+const PARTIAL_BYTES: usize = ".hither-0123456789abcdef.part".len();
 
 type Verdict = Result<(), String>;
 
@@ -64,9 +67,12 @@ fn is_page_believed(job: &Job<'_>) -> bool {
         matches!(fault, WebDavFault::Read(ReadFault::Page | ReadFault::Login(_)))
     };
     let states_size = job.history.from.behaviour().sizes == SizesTold::Always;
+    let happened = job.ends.from.happened();
     // A size of 0 is not believed.
-    (!states_size || job.source.get(&job.history.files[0].path).is_none_or(Vec::is_empty))
-        && job.ends.from.happened().iter().any(|(fault, _)| is_page(fault))
+    let is_zero =
+        happened.iter().any(|(fault, _)| *fault == WebDavFault::Read(ReadFault::ZeroSizes))
+            || job.source.get(&job.history.files[0].path).is_none_or(Vec::is_empty);
+    (!states_size || is_zero) && happened.iter().any(|(fault, _)| is_page(fault))
 }
 
 /// The files at the target whose bytes the source has damaged on their way, of those that the job
@@ -102,12 +108,14 @@ impl Transfer<'_> {
         self.after.iter().find(|(path, _)| self.key(path) == key).map(|(_, bytes)| bytes)
     }
 
-    /// The server has no MOVE, and takes files under their own names alone: what it damages then
-    /// is damaged.
+    /// The server has no MOVE, or is an object store, and takes files under their own names alone:
+    /// what it damages then is damaged.
     fn is_put_in_place(&self) -> bool {
         let has_none = |status: u16| matches!(status, 405 | 501);
         let target = &self.job.ends.to;
-        self.history().to.behaviour().refuses_moves.is_some_and(has_none)
+        let behaviour = self.history().to.behaviour();
+        behaviour.protocol == Protocol::S3
+            || behaviour.refuses_moves.is_some_and(has_none)
             || target.happened().iter().any(|(fault, _)| match fault {
                 WebDavFault::Status(status) => has_none(*status),
                 _ => false,
@@ -177,10 +185,11 @@ impl Transfer<'_> {
     /// A file that was not there has a name of the source, and is a version of it.
     fn check_made(&self) -> Verdict {
         let is_local = self.history().to == End::Local;
-        for (path, bytes) in self.after.iter().filter(|(path, _)| !is_partial(path)) {
+        let is_unfinished = |path: &str| is_partial(path) || is_left(self.job, path);
+        for (path, bytes) in self.after.iter().filter(|(path, _)| !is_unfinished(path)) {
             let was_there = self.job.target.keys().any(|it| self.key(it) == self.key(path));
             let must_be_whole = is_local || self.job.outcome.is_good();
-            if was_there || is_of_another_client(bytes) {
+            if was_there || is_of_another_client(bytes) || self.is_moved_in_part(path, bytes) {
                 continue;
             }
             if !self.versions.iter().any(|(it, _)| self.key(it) == self.key(path)) {
@@ -194,6 +203,13 @@ impl Transfer<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A MOVE within a federation that was broken off has put a file at one endpoint, and has not
+    /// removed the file that it replaces at the other one: both are there.
+    fn is_moved_in_part(&self, path: &str, bytes: &[u8]) -> bool {
+        let name = path.strip_suffix(OF_OTHER_ENDPOINT);
+        !self.job.outcome.is_good() && name.is_some_and(|name| self.is_version(name, bytes))
     }
 
     /// A success means that the target has all that the source shows, and with `--delete` no more.
@@ -227,9 +243,9 @@ impl Transfer<'_> {
             let is_at_source = self.versions.iter().any(|(it, _)| self.key(it) == self.key(path));
             let is_unseen = is_unseen(&self.job.ends.to, &self.history().to, path);
             // Another client may have made it, or be said to have removed it.
-            let is_gone = (WebDavFault::Status(404), path.clone());
             let is_new = self.job.ends.to.made_again().contains(path)
-                || self.job.ends.to.happened().contains(&is_gone);
+                || is_denied(self.job, path)
+                || is_left(self.job, path);
             if !is_at_source && !is_partial(path) && !is_unseen && !is_new {
                 return Err(format!("{path} was not deleted"));
             }
@@ -238,9 +254,24 @@ impl Transfer<'_> {
     }
 }
 
-/// Returns true if `path` is `name`, or in it.
+/// Returns true for a file by which the program has tested which names the target takes for one,
+/// and which it could not remove because of a fault or a timeout.
+fn is_left(job: &Job<'_>, path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let is_test = name.get(..PARTIAL_BYTES).is_some_and(is_partial);
+    let is_hit = |(_, it): &(WebDavFault, String)| it == path;
+    is_test && (job.history.is_slow() || job.ends.to.happened().iter().any(is_hit))
+}
+
+/// Returns true if the target has said that a name, or a directory that it is in, does not exist.
+fn is_denied(job: &Job<'_>, path: &str) -> bool {
+    let mut happened = job.ends.to.happened().into_iter();
+    happened.any(|(fault, it)| fault == WebDavFault::Status(404) && is_in(path, &it))
+}
+
+/// Returns true if `path` is `name`, or in it; the name of the tree is empty.
 fn is_in(path: &str, name: &str) -> bool {
-    path == name || path.starts_with(&format!("{}/", name.trim_end_matches('/')))
+    name.is_empty() || path == name || path.starts_with(&format!("{}/", name.trim_end_matches('/')))
 }
 
 fn check_removal(job: &Job<'_>) -> Verdict {
@@ -254,14 +285,7 @@ fn check_removal(job: &Job<'_>) -> Verdict {
     }
     let mut left =
         after.iter().filter(|(path, bytes)| is_named(path) && !is_of_another_client(bytes));
-    // The server may have said that there is none.
-    let happened = job.ends.to.happened();
-    let is_denied = |path: &str| {
-        happened
-            .iter()
-            .any(|(fault, it)| matches!(fault, WebDavFault::Status(404)) && is_in(path, it))
-    };
-    match left.find(|(path, _)| !is_denied(path)) {
+    match left.find(|(path, _)| !is_denied(job, path)) {
         Some((path, _)) if job.outcome.is_good() => Err(format!("{path} was not removed")),
         _ => Ok(()),
     }

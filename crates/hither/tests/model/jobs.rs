@@ -1,10 +1,11 @@
 //! Jobs: the commands of a history, run as programs run them.
 
 use crate::ends::{Ends, Files, Place};
+use crate::federation::hurried;
 use crate::history::{History, Verb};
 use crate::invariants;
 use bytes::Bytes;
-use hither::{Algorithm, Client, ClientConfig, CopySummary, OverwritePolicy, SyncOptions, Verify};
+use hither::{Algorithm, Client, CopySummary, OverwritePolicy, SyncOptions, Verify};
 use hither_core::Result;
 use std::path::Path;
 use std::sync::Arc;
@@ -63,7 +64,7 @@ pub(crate) fn run(
         let source = ends.from.files();
         let target = ends.to.files();
         let replica = ends.replica.as_ref().map(Place::files).unwrap_or_default();
-        let client = client(history, folder.path());
+        let client = client(history, &ends, folder.path());
         let mut told = Vec::new();
         let ended = client.block_on(async {
             tokio::time::timeout(DEADLINE, carry_out(&client, history, &ends, &mut told)).await
@@ -87,13 +88,13 @@ pub(crate) fn run(
 
 /// The requests that the servers of a history have received.
 fn requests(ends: &Ends) -> String {
-    let of = |name: &str, place: &Place| match place {
-        Place::Folder(_) => String::new(),
-        Place::Server(server) => {
-            let log: Vec<_> =
-                server.log().into_iter().map(|(method, path)| format!("{method} {path}")).collect();
+    let of = |name: &str, place: &Place| {
+        let servers = place.servers().into_iter().map(|server| {
+            let log = server.log().into_iter();
+            let log: Vec<_> = log.map(|(method, path)| format!("{method} {path}")).collect();
             format!("\n{name}: {}\nfaults there: {:?}", log.join(", "), shown(server.happened()))
-        }
+        });
+        servers.collect::<String>()
     };
     let replica = ends.replica.as_ref().map(|it| of("replica", it)).unwrap_or_default();
     of("source", &ends.from) + &of("target", &ends.to) + &replica
@@ -104,15 +105,9 @@ fn shown<F: std::fmt::Debug>(happened: Vec<(F, String)>) -> Vec<String> {
     happened.iter().map(|(fault, path)| format!("{} {path}", short(fault))).collect()
 }
 
-fn client(history: &History, folder: &Path) -> Client {
-    let mut config = ClientConfig::default();
-    for retry in [&mut config.transport.retry, &mut config.reader.retry] {
-        retry.min_pause = Duration::from_millis(1);
-        retry.max_pause = Duration::from_millis(2);
-    }
-    config.transport.max_connections = 4;
-    config.transport.tls.system_roots = false;
-    config.decode_threads = 1;
+fn client(history: &History, ends: &Ends, folder: &Path) -> Client {
+    let mut config = hurried(history);
+    config.s3.endpoint = ends.places().find_map(Place::store_endpoint);
     config.store = history.has_store.then(|| folder.join("store"));
     Client::new(config).unwrap()
 }

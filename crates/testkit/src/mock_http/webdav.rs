@@ -1,15 +1,18 @@
 //! A WebDAV server in memory with programmable behaviour, and with faults of single requests: login
-//! pages, false success, lost or cut responses, partly stored files, listings without some names.
+//! pages, false success, lost or cut responses, silence, partly stored files, listings without some
+//! names. With another [`Protocol`] it is a server of S3 or XRootD, with the same files and faults.
 
 mod answers;
 mod behaviour;
 mod faulty;
 mod listing;
 mod message;
+mod s3;
+mod xrootd;
 
 pub use behaviour::{
-    ChangeFault, LOGIN_PAGE, OF_ANOTHER_CLIENT, PiecesTaken, PlannedFault, ReadFault, SizesTold,
-    ValidatorsTold, WebDavBehaviour, WebDavFault,
+    ChangeFault, LOGIN_PAGE, OF_ANOTHER_CLIENT, PiecesTaken, PlannedFault, Protocol, ReadFault,
+    SizesTold, ValidatorsTold, WebDavBehaviour, WebDavFault,
 };
 
 use super::connection::{read_body, read_head};
@@ -20,7 +23,7 @@ use message::{BodyEnd, Request};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
@@ -63,7 +66,24 @@ impl MockWebDavServer {
     /// The URL of a path.
     #[must_use]
     pub fn url_of(&self, path: &str) -> String {
-        format!("http://{}{}", self.running.address(), message::encoded(path))
+        let address = self.running.address();
+        match self.site().behaviour.protocol {
+            Protocol::WebDav => format!("http://{address}{}", message::encoded(path)),
+            Protocol::S3 => format!("s3:/{path}"),
+            Protocol::Xrootd => format!("root://{address}/{path}"),
+        }
+    }
+
+    /// The protocol that the server speaks.
+    #[must_use]
+    pub fn protocol(&self) -> Protocol {
+        self.site().behaviour.protocol
+    }
+
+    /// The URL of the server itself, which is the endpoint of an S3 client.
+    #[must_use]
+    pub fn origin(&self) -> String {
+        format!("http://{}", self.running.address())
     }
 
     /// Stores a file with its parent directories, as another client would.
@@ -140,7 +160,13 @@ async fn serve(listener: TcpListener, site: Arc<Mutex<Site>>) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         let site = Arc::clone(&site);
-        connections.spawn(async move { serve_connection(stream, &site).await });
+        let protocol = lock(&site).behaviour.protocol;
+        connections.spawn(async move {
+            match protocol {
+                Protocol::Xrootd => drop(xrootd::serve_connection(stream, &site).await),
+                _ => drop(serve_connection(stream, &site).await),
+            }
+        });
     }
 }
 
@@ -159,8 +185,17 @@ async fn serve_connection(mut stream: TcpStream, site: &Mutex<Site>) -> Option<(
         request.body = read_body(&mut stream, &mut received, length).await.ok()??;
         let response = lock(site).respond(&request)?;
         stream.write_all(&response.bytes(&request.method)).await.ok()?;
-        if response.end != BodyEnd::Length {
-            return None;
+        match response.end {
+            BodyEnd::Length => {}
+            BodyEnd::Stalled | BodyEnd::Silent => return until_closed(&mut stream).await,
+            BodyEnd::Close | BodyEnd::Cut => return None,
         }
     }
+}
+
+/// Sends nothing until the client closes the connection.
+async fn until_closed(stream: &mut TcpStream) -> Option<()> {
+    let mut sink = [0; 4096];
+    while stream.read(&mut sink).await.ok()? > 0 {}
+    None
 }

@@ -241,16 +241,19 @@ async fn is_one(directory: &Target, difference: &Difference) -> Result<bool> {
         }
         Target::Remote(storage, directory) => {
             let [one, other] = [one, other].map(|name| join(directory, &name));
-            put(&**storage, &one, "1").await?;
-            let is_one = match storage.stat(&other).await {
-                Ok(_) => Ok(true),
-                // A server may refuse other characters.
-                Err(_) if !difference.is_of_letters() => {
-                    is_replaced(&**storage, &one, &other).await
-                }
-                Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            let is_one = match put(&**storage, &one, "1").await {
                 Err(error) => Err(error),
+                Ok(()) => match storage.stat(&other).await {
+                    Ok(_) => Ok(true),
+                    // A server may refuse other characters.
+                    Err(_) if !difference.is_of_letters() => {
+                        is_replaced(&**storage, &one, &other).await
+                    }
+                    Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+                    Err(error) => Err(error),
+                },
             };
+            // It may be there even if the server has not said so.
             remove(&**storage, &one).await;
             is_one
         }

@@ -117,6 +117,24 @@ async fn small_uploads_that_are_stored_in_part_fail() {
     }
 }
 
+#[tokio::test]
+async fn a_test_of_names_leaves_no_file() {
+    // Without MOVE the file is stored under its name: the third PUT, after those of `a`.
+    let fault = WebDavFault::Change(ChangeFault::HalfLost);
+    let lost = PlannedFault { method: "PUT", nth: 2, times: usize::MAX, fault };
+    let behaviour = WebDavBehaviour { refuses_moves: Some(405), ..WebDavBehaviour::default() };
+    let server = MockWebDavServer::behaving(behaviour, vec![lost]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a", "A"] {
+        fs::write(folder.path().join(name), b"x").unwrap();
+    }
+    let tree = CopyPath { contents: true, ..place(folder.path()) };
+    let summary = sent_as(&server, &tree, None).await;
+    assert!(!summary.failures.is_empty());
+    let paths = server.paths();
+    assert!(paths.iter().all(|it| !it.contains(".hither-")), "{paths:?}: {:?}", server.log());
+}
+
 const BLOCK: usize = 64 << 10;
 const BLOCKS: usize = 16;
 

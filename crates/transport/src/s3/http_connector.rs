@@ -99,7 +99,8 @@ impl PooledHttpService {
             let reply = self.network.call(call.clone()).await.map_err(Failed::finally)?;
             let strange = || change::strange(&call.location, &reply, is_success_of(&call, &reply));
             let refused = || refusal(&reply, self.has_key);
-            match trouble(&reply).or_else(refused).or_else(strange) {
+            let elsewhere = || of_another_name(&call.location, &reply);
+            match trouble(&reply).or_else(refused).or_else(strange).or_else(elsewhere) {
                 Some(error) => Err(Failed::from(error)),
                 None if is_list && reply.status.is_success() => {
                     Ok((Some(listed(&reply).map_err(Failed::from)?), reply))
@@ -140,6 +141,18 @@ fn is_success_of(call: &call::HttpRequest, reply: &call::HttpResponse) -> bool {
         }
         _ => reply.status == StatusCode::OK && reply.headers.contains_key(header::ETAG),
     }
+}
+
+/// The error for a response about another object than the one that was requested: redirects of
+/// stores lead to another host, and to paths with or without the bucket, not to a login page.
+fn of_another_name(asked: &Location, reply: &call::HttpResponse) -> Option<Error> {
+    let there = reply.location.path();
+    let is_same = asked.path().ends_with(there) || there.ends_with(asked.path());
+    let what = || {
+        let advice = "check the endpoint: is a login needed?";
+        format!("{}: the object store redirects to another name: {advice}", reply.location)
+    };
+    (reply.status.is_success() && !is_same).then(|| Error::new(ErrorKind::Protocol, what()))
 }
 
 /// The error for a store that is busy or out of order, which it may also report in the body of a

@@ -1,7 +1,7 @@
-//! Files of the mock WebDAV server, and its responses.
+//! Files of the mock server, and its responses over WebDAV.
 
 use super::behaviour::{
-    PiecesTaken, PlannedFault, ReadFault, SizesTold, WebDavBehaviour, WebDavFault,
+    PiecesTaken, PlannedFault, Protocol, ReadFault, SizesTold, WebDavBehaviour, WebDavFault,
 };
 use super::listing::{self, ListedName};
 use super::message::{BodyEnd, Request, Response, encoded};
@@ -16,8 +16,10 @@ const FIRST_CHANGE: u64 = 1_700_000_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Resource {
     pub(super) bytes: Option<Vec<u8>>,
-    version: u64,
-    /// Seconds since 1970.
+    pub(super) version: u64,
+    /// The number of the file, which it keeps when it is renamed or written into.
+    pub(super) number: u64,
+    /// Seconds since 1970, by the right clock.
     modified: u64,
 }
 
@@ -46,8 +48,22 @@ impl Site {
         self.versions += 1;
         let version = self.versions;
         let path = self.held(path);
-        self.resources
-            .insert(path, Resource { bytes, version, modified: FIRST_CHANGE + 2 * version });
+        let modified = FIRST_CHANGE + 2 * version;
+        self.resources.insert(path, Resource { bytes, version, number: version, modified });
+    }
+
+    /// Writes into a file at an offset. Returns false if the file is gone.
+    pub(super) fn write(&mut self, number: u64, offset: usize, bytes: &[u8]) -> bool {
+        self.versions += 1;
+        let version = self.versions;
+        let file = self.resources.values_mut().find(|it| it.number == number);
+        let Some(file @ Resource { bytes: Some(_), .. }) = file else { return false };
+        let held = file.bytes.get_or_insert_default();
+        held.resize(held.len().max(offset + bytes.len()), 0);
+        let place = held.get_mut(offset..).and_then(|it| it.get_mut(..bytes.len()));
+        place.into_iter().for_each(|place| place.copy_from_slice(bytes));
+        (file.version, file.modified) = (version, FIRST_CHANGE + 2 * version);
+        true
     }
 
     /// Removes a file, or a directory with its contents.
@@ -91,6 +107,9 @@ impl Site {
         request: &Request,
         fault: Option<&ReadFault>,
     ) -> Response {
+        if self.behaviour.protocol == Protocol::S3 {
+            return self.carry_out_s3(path, request, fault);
+        }
         let found = self.found(path);
         match (&*request.method, found) {
             ("PROPFIND", _) if self.behaviour.has_index => Response::plain(405),
@@ -112,9 +131,7 @@ impl Site {
                 Response::plain(201)
             }
             ("DELETE", Some(key)) => {
-                if let Some(tag) = request.field("if-match")
-                    && self.tag(&key).is_none_or(|own| own != tag)
-                {
+                if request.field("if-match").is_some_and(|tag| !self.has_tag(&key, tag)) {
                     return Response::plain(412);
                 }
                 self.remove(&key);
@@ -126,18 +143,34 @@ impl Site {
         }
     }
 
-    fn has_parent(&self, path: &str) -> bool {
+    pub(super) fn has_parent(&self, path: &str) -> bool {
         let parent = path.trim_end_matches('/').rsplit_once('/').map_or("", |(parent, _)| parent);
         self.resources.contains_key(&self.held(&format!("{parent}/")))
     }
 
-    fn tag(&self, path: &str) -> Option<String> {
-        let version = self.resources.get(path)?.version;
-        self.behaviour.validators.has_tags().then(|| format!("\"{version}\""))
+    pub(super) fn tag(&self, path: &str) -> Option<String> {
+        let resource = self.resources.get(path)?;
+        if self.behaviour.protocol == Protocol::S3 {
+            let bytes = resource.bytes.as_ref()?;
+            return Some(format!("\"{}\"", Hasher::of(Algorithm::Md5, bytes).hex()));
+        }
+        let weak = if self.behaviour.validators.are_weak() { "W/" } else { "" };
+        let tag = || format!("{weak}\"{}\"", resource.version);
+        self.behaviour.validators.has_tags().then(tag)
     }
 
-    fn date(&self, path: &str) -> Option<String> {
-        let modified = Duration::from_secs(self.resources.get(path)?.modified);
+    /// Returns true if a file has this entity tag, by strong comparison.
+    pub(super) fn has_tag(&self, path: &str, tag: &str) -> bool {
+        !tag.starts_with("W/") && self.tag(path).is_some_and(|own| own == tag)
+    }
+
+    /// The time of modification by the clock of the server.
+    pub(super) fn modified(&self, path: &str) -> Option<u64> {
+        self.resources.get(path)?.modified.checked_add_signed(self.behaviour.clock)
+    }
+
+    pub(super) fn date(&self, path: &str) -> Option<String> {
+        let modified = Duration::from_secs(self.modified(path)?);
         let date = || httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + modified);
         self.behaviour.validators.has_dates().then(date)
     }
@@ -160,11 +193,16 @@ impl Site {
             .collect()
     }
 
-    fn read(&self, path: &str, request: &Request, fault: Option<&ReadFault>) -> Response {
+    pub(super) fn read(
+        &self,
+        path: &str,
+        request: &Request,
+        fault: Option<&ReadFault>,
+    ) -> Response {
         let bytes = self.resources.get(path).and_then(|it| it.bytes.clone()).unwrap_or_default();
         let tag = self.tag(path);
         let date = self.date(path);
-        let matches = |wanted: &str| [&tag, &date].iter().any(|it| it.as_deref() == Some(wanted));
+        let matches = |wanted: &str| self.has_tag(path, wanted) || date.as_deref() == Some(wanted);
         if request.field("if-match").is_some_and(|wanted| !matches(wanted)) {
             return Response::plain(412);
         }
@@ -215,7 +253,7 @@ impl Site {
         let is_new = found.is_none();
         let fails = |wanted: &str| match (wanted, &found) {
             ("*", found) => found.is_none(),
-            (wanted, Some(key)) => self.tag(key).is_none_or(|own| own != wanted),
+            (wanted, Some(key)) => !self.has_tag(key, wanted),
             (_, None) => true,
         };
         if request.field("if-match").is_some_and(fails)
@@ -255,6 +293,7 @@ impl Site {
         let time = request.field("x-oc-mtime").filter(|_| self.behaviour.keeps_times);
         let time = time.and_then(|it| it.split('.').next()?.parse().ok());
         let key = self.held(path);
+        let time = time.and_then(|time: u64| time.checked_sub_signed(self.behaviour.clock));
         if let (Some(time), Some(resource)) = (time, self.resources.get_mut(&key)) {
             resource.modified = time;
         }
@@ -276,6 +315,13 @@ impl Site {
         }
         let bare = destination.trim_end_matches('/');
         let to = if from.ends_with('/') { format!("{bare}/") } else { bare.to_owned() };
+        self.place(from, &to, found.as_deref(), request.method == "MOVE");
+        self.keep_time(&to, request);
+        Response::plain(if found.is_none() { 201 } else { 204 })
+    }
+
+    /// Copies or moves a file or directory to a name, instead of what is there.
+    pub(super) fn place(&mut self, from: &str, to: &str, replaced: Option<&str>, is_move: bool) {
         let is_moved = |name: &String| is_within(name, from);
         let moved: Vec<_> = self.resources.keys().filter(|it| is_moved(it)).cloned().collect();
         let moved: Vec<_> = moved
@@ -285,21 +331,19 @@ impl Site {
                 Some((format!("{to}{}", name.strip_prefix(from)?), resource))
             })
             .collect();
-        if request.method == "MOVE" {
+        if is_move {
             self.resources.retain(|name, _| !is_within(name, from));
         }
-        if let Some(replaced) = &found {
+        if let Some(replaced) = replaced {
             self.resources.retain(|name, _| !is_within(name, replaced));
         }
         for (name, resource) in moved {
-            if request.method == "MOVE" {
+            if is_move {
                 self.resources.insert(name, resource);
             } else {
                 self.insert(&name, resource.bytes);
             }
         }
-        self.keep_time(&to, request);
-        Response::plain(if found.is_none() { 201 } else { 204 })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Behaviours of the mock WebDAV server, and faults of single requests.
+//! Behaviours of the mock server, and faults of single requests.
 
 /// The target page of redirects by [`ChangeFault::Login`] and [`ReadFault::Login`].
 pub const LOGIN_PAGE: &str = "<html><title>Sign in</title><form></form></html>";
@@ -24,6 +24,10 @@ pub enum ChangeFault {
     LostAndMadeAgain,
     /// Like [`ChangeFault::Dropped`]; another client then removes the resource of the change.
     DroppedAndRemoved,
+    /// Does nothing, and keeps the connection open without a response.
+    Silent,
+    /// Makes the change, and keeps the connection open without a response.
+    LostInSilence,
     /// Stores half of a body.
     Half,
     /// Stores half of a body and closes the connection without a response.
@@ -36,7 +40,12 @@ impl ChangeFault {
     /// The number of requests to which it applies.
     pub(super) fn times(self) -> usize {
         match self {
-            Self::Lost | Self::Dropped | Self::LostAndMadeAgain | Self::DroppedAndRemoved => 1,
+            Self::Lost
+            | Self::Dropped
+            | Self::LostAndMadeAgain
+            | Self::DroppedAndRemoved
+            | Self::Silent
+            | Self::LostInSilence => 1,
             _ => usize::MAX,
         }
     }
@@ -54,6 +63,10 @@ pub enum ReadFault {
     Page,
     /// Closes the connection without a response.
     Dropped,
+    /// Keeps the connection open without a response.
+    Silent,
+    /// Stops in the middle of the body, and keeps the connection open.
+    Stalled,
     /// Closes the connection in the middle of the body.
     Cut,
     /// States no length; the connection ends after the body.
@@ -140,6 +153,10 @@ pub enum ValidatorsTold {
     Tags,
     /// Entity tags and dates.
     TagsAndDates,
+    /// Weak entity tags, with which no condition holds.
+    WeakTags,
+    /// Weak entity tags and dates.
+    WeakTagsAndDates,
     /// Dates.
     Dates,
     /// None.
@@ -150,13 +167,19 @@ impl ValidatorsTold {
     /// Returns true if dates are among them.
     #[must_use]
     pub fn has_dates(self) -> bool {
-        matches!(self, Self::TagsAndDates | Self::Dates)
+        matches!(self, Self::TagsAndDates | Self::WeakTagsAndDates | Self::Dates)
     }
 
-    /// Returns true if entity tags are among them.
+    /// Returns true if entity tags are among them, weak ones included.
     #[must_use]
     pub fn has_tags(self) -> bool {
-        matches!(self, Self::TagsAndDates | Self::Tags)
+        !matches!(self, Self::Dates | Self::Nothing)
+    }
+
+    /// Returns true if the entity tags are weak.
+    #[must_use]
+    pub fn are_weak(self) -> bool {
+        matches!(self, Self::WeakTags | Self::WeakTagsAndDates)
     }
 }
 
@@ -172,9 +195,25 @@ pub enum PiecesTaken {
     AsFiles,
 }
 
+/// The protocol that the server speaks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP with WebDAV.
+    #[default]
+    WebDav,
+    /// S3, for one bucket: the first name of each path. It has no multipart uploads.
+    S3,
+    /// XRootD (`root://`). Planned faults name the methods of WebDAV: `GET` stands for opening to
+    /// read and for reading, `HEAD` for a status or a checksum, `PROPFIND` for a listing, `PUT` for
+    /// opening to write and for writing.
+    Xrootd,
+}
+
 /// The behaviour of a server in all requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WebDavBehaviour {
+    /// The protocol that it speaks.
+    pub protocol: Protocol,
     /// The requests in whose responses it states the sizes of files.
     pub sizes: SizesTold,
     /// The validators that it sends.
@@ -196,4 +235,6 @@ pub struct WebDavBehaviour {
     pub has_checksums: bool,
     /// It keeps the time that a client states in `X-OC-Mtime`.
     pub keeps_times: bool,
+    /// The number of seconds by which its clock is ahead; negative if it is behind.
+    pub clock: i64,
 }

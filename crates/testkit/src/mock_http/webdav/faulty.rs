@@ -7,18 +7,10 @@ use super::message::{BodyEnd, Request, Response};
 impl Site {
     /// The response to a request; `None` closes the connection without one.
     pub(super) fn respond(&mut self, request: &Request) -> Option<Response> {
-        let is_elsewhere = request.path.starts_with("/elsewhere/");
         let here = request.path.strip_prefix("/elsewhere").unwrap_or(&request.path).to_owned();
-        let nth = self.log.iter().filter(|(method, _)| *method == request.method).count();
-        self.log.push((request.method.clone(), request.path.clone()));
+        let fault = self.planned(&request.method, &request.path);
         if request.path == "/login" {
             return Some(Response::page(200, "text/html", LOGIN_PAGE));
-        }
-        let planned = self.faults.iter().find(|it| it.includes(&request.method, nth));
-        let fault = planned.filter(|_| !is_elsewhere).map(|it| it.fault.clone());
-        if let Some(fault) = &fault {
-            let path = self.subject(fault, &here);
-            self.happened.push((fault.clone(), path));
         }
         match fault {
             Some(WebDavFault::Status(status)) => {
@@ -36,6 +28,18 @@ impl Site {
         }
     }
 
+    /// Logs a request; returns the fault that it meets.
+    pub(super) fn planned(&mut self, method: &str, path: &str) -> Option<WebDavFault> {
+        let nth = self.log.iter().filter(|(seen, _)| seen == method).count();
+        self.log.push((method.to_owned(), path.to_owned()));
+        let is_met = path != "/login" && !path.starts_with("/elsewhere/");
+        let planned = self.faults.iter().find(|it| is_met && it.includes(method, nth));
+        let fault = planned?.fault.clone();
+        let path = self.subject(&fault, path);
+        self.happened.push((fault.clone(), path));
+        Some(fault)
+    }
+
     fn change_wrongly(
         &mut self,
         here: &str,
@@ -46,6 +50,7 @@ impl Site {
         let with_body = |body| Request {
             method: request.method.clone(),
             path: here.to_owned(),
+            query: request.query.clone(),
             head: request.head.clone(),
             body,
         };
@@ -79,6 +84,11 @@ impl Site {
                 self.insert(here.trim_end_matches('/'), Some(OF_ANOTHER_CLIENT.to_vec()));
                 None
             }
+            ChangeFault::LostInSilence => {
+                self.carry_out(here, request, None);
+                Some(Response::silent())
+            }
+            ChangeFault::Silent => Some(Response::silent()),
             ChangeFault::Dropped => None,
             ChangeFault::DroppedAndRemoved => {
                 self.remove(here);
@@ -97,10 +107,8 @@ impl Site {
             ReadFault::Login(status) => return Some(Response::redirect(*status, "/login")),
             ReadFault::Page => return Some(Response::page(200, "text/html", LOGIN_PAGE)),
             ReadFault::Dropped => return None,
-            ReadFault::Replaced(bytes) => {
-                let path = self.found(here).filter(|it| !it.ends_with('/'));
-                path.into_iter().for_each(|path| self.insert(&path, Some(bytes.clone())));
-            }
+            ReadFault::Silent => return Some(Response::silent()),
+            ReadFault::Replaced(bytes) => self.replace(here, bytes),
             _ => {}
         }
         let mut response = self.carry_out(here, request, Some(fault));
@@ -110,6 +118,7 @@ impl Site {
         let half = response.body.len() / 2;
         match fault {
             ReadFault::Cut => response.end = BodyEnd::Cut,
+            ReadFault::Stalled => response.end = BodyEnd::Stalled,
             ReadFault::NoLength => response.end = BodyEnd::Close,
             ReadFault::NoLengthCut => {
                 response.body.truncate(half);
@@ -122,6 +131,12 @@ impl Site {
             _ => {}
         }
         Some(response)
+    }
+
+    /// Replaces the content of a file, as another client would.
+    pub(super) fn replace(&mut self, path: &str, bytes: &[u8]) {
+        let path = self.found(path).filter(|it| !it.ends_with('/'));
+        path.into_iter().for_each(|path| self.insert(&path, Some(bytes.to_vec())));
     }
 
     /// The path to which a fault applies: for a name in a listing, the path of the name.
@@ -140,7 +155,7 @@ impl Site {
     }
 }
 
-fn damaged(bytes: &[u8]) -> Vec<u8> {
+pub(super) fn damaged(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let middle = bytes.len() / 2;
     bytes.get_mut(middle).into_iter().for_each(|byte| *byte ^= 1);

@@ -1,4 +1,4 @@
-//! Requests and responses of the mock WebDAV server.
+//! Requests and responses of the mock server over HTTP.
 
 /// A request.
 #[derive(Debug)]
@@ -6,6 +6,8 @@ pub(super) struct Request {
     pub(super) method: String,
     /// The decoded path, without the query.
     pub(super) path: String,
+    /// The query, encoded.
+    pub(super) query: String,
     pub(super) head: String,
     pub(super) body: Vec<u8>,
 }
@@ -16,14 +18,25 @@ impl Request {
         let head = String::from_utf8_lossy(head).into_owned();
         let mut words = head.split(' ');
         let method = words.next()?.to_owned();
-        let path = decoded(words.next()?.split('?').next()?);
-        Some(Self { method, path, head, body: Vec::new() })
+        let target = words.next()?;
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let path = decoded(path);
+        let query = query.to_owned();
+        Some(Self { method, path, query, head, body: Vec::new() })
     }
 
     pub(super) fn field(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| {
             let (field, value) = line.split_once(':')?;
             field.eq_ignore_ascii_case(name).then(|| value.trim())
+        })
+    }
+
+    /// A value of the query, decoded.
+    pub(super) fn parameter(&self, name: &str) -> Option<String> {
+        self.query.split('&').find_map(|pair| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (key == name).then(|| decoded(value))
         })
     }
 
@@ -45,7 +58,7 @@ impl Request {
     }
 }
 
-fn decoded(text: &str) -> String {
+pub(super) fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, tail @ ..] = rest {
@@ -77,6 +90,10 @@ pub(super) enum BodyEnd {
     Close,
     /// At the end of the connection, after half of the stated length.
     Cut,
+    /// Never, after half of the stated length.
+    Stalled,
+    /// Never, and nothing of the response is sent.
+    Silent,
 }
 
 /// A response.
@@ -93,6 +110,11 @@ impl Response {
         Self { status, fields, body, end: BodyEnd::Length }
     }
 
+    /// No response, over a connection that stays open.
+    pub(super) fn silent() -> Self {
+        Self { end: BodyEnd::Silent, ..Self::plain(200) }
+    }
+
     pub(super) fn plain(status: u16) -> Self {
         Self::new(status, String::new(), Vec::new())
     }
@@ -107,17 +129,21 @@ impl Response {
 
     /// The bytes on the wire.
     pub(super) fn bytes(&self, method: &str) -> Vec<u8> {
+        if self.end == BodyEnd::Silent {
+            return Vec::new();
+        }
         let is_bare = self.status == 204;
         let length = match self.end {
             _ if is_bare => String::new(),
             BodyEnd::Close => "Connection: close\r\n".to_owned(),
-            BodyEnd::Length | BodyEnd::Cut => format!("Content-Length: {}\r\n", self.body.len()),
+            _ => format!("Content-Length: {}\r\n", self.body.len()),
         };
         let head = format!("HTTP/1.1 {} Status\r\n{}{length}\r\n", self.status, self.fields);
         let mut bytes = head.into_bytes();
         if method != "HEAD" && !is_bare {
-            let half = if self.end == BodyEnd::Cut { self.body.len() / 2 } else { self.body.len() };
-            bytes.extend(self.body.iter().take(half));
+            let is_half = matches!(self.end, BodyEnd::Cut | BodyEnd::Stalled);
+            let sent = if is_half { self.body.len() / 2 } else { self.body.len() };
+            bytes.extend(self.body.iter().take(sent));
         }
         bytes
     }
