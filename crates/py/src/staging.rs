@@ -57,23 +57,18 @@ impl Staging {
         let Requested { client, requests, files } = self.requested()?.clone();
         let follow = async move {
             let mut states = vec![StagingState::Waiting; files];
-            let ended = StagingRequest::follow(&requests, &mut states, |_| {});
             let limit = timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-            match tokio::time::timeout(limit.unwrap_or(Duration::MAX), ended).await {
-                Ok(ended) => ended.map(|()| states),
-                Err(_) => Err(late(&states)),
-            }
+            StagingRequest::follow(&requests, &mut states, limit, |_| {}).await?;
+            let left = states.iter().filter(|state| **state == StagingState::Waiting).count();
+            if left == 0 { Ok(states) } else { Err(late(left, states.len())) }
         };
         Ok(Job::new(&client, follow, names))
     }
 }
 
-fn late(states: &[StagingState]) -> Error {
-    let left = states.iter().filter(|state| **state == StagingState::Waiting).count();
-    let what = format!(
-        "{left} of {} files are not on disk yet (the servers go on: wait again)",
-        states.len()
-    );
+fn late(left: usize, files: usize) -> Error {
+    let what =
+        format!("{left} of {files} files are not on disk yet (the servers go on: wait again)");
     Error::new(ErrorKind::Timeout, what)
 }
 

@@ -50,22 +50,13 @@ pub(crate) fn run(client: &Client, request: &Stage, json: bool) -> Result<(), Co
         outcome.title(&text)?;
     }
     let mut states = vec![StagingState::Waiting; urls.len()];
-    let mut timed_out = false;
     if request.wait {
-        let waiting = StagingRequest::follow(&staged, &mut states, |nth| {
+        let limit = request.timeout.map(Duration::from_secs_f64);
+        client.block_on(StagingRequest::follow(&staged, &mut states, limit, |nth| {
             let url = urls.get(nth).map(|url| redact_url(url)).unwrap_or_default();
             // If the reader of the output has gone away, staging continues.
             drop(outcome.title(&format!("online {url}\n")));
-        });
-        timed_out = match request.timeout {
-            Some(seconds) => {
-                let limit = Duration::from_secs_f64(seconds);
-                client
-                    .block_on(async { tokio::time::timeout(limit, waiting).await })
-                    .map_or(Ok(true), |ended| ended.map(|()| false))?
-            }
-            None => client.block_on(waiting).map(|()| false)?,
-        };
+        }))?;
     }
     for request in &staged {
         let is_online = |nth: &&usize| states.get(**nth) == Some(&StagingState::Online);
@@ -83,7 +74,7 @@ pub(crate) fn run(client: &Client, request: &Stage, json: bool) -> Result<(), Co
         }
     }
     let left = states.iter().filter(|state| **state == StagingState::Waiting).count();
-    if timed_out && left > 0 {
+    if request.wait && left > 0 {
         let what =
             format!("{left} of {} are not on disk yet ({GOES_ON})", counted(urls.len(), "file"));
         outcome.failed("--timeout", Error::new(ErrorKind::Timeout, what).into());

@@ -10,6 +10,7 @@ use hither_transport::{
 };
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Files of one server whose staging was requested together.
 #[derive(Debug, Clone)]
@@ -66,8 +67,9 @@ impl StagingRequest {
     }
 
     /// Polls until all files of `requests` are on disk or have failed, with `states` as in
-    /// [`StagingRequest::poll`]. Calls `came` with the index of each file that is on disk. Servers
-    /// may be unreachable for some polls, as during a copy.
+    /// [`StagingRequest::poll`]; after `limit` some may still be waiting. Calls `came` with the
+    /// index of each file that is on disk. Servers may be unreachable for some polls, as during a
+    /// copy.
     ///
     /// # Errors
     ///
@@ -75,10 +77,12 @@ impl StagingRequest {
     pub async fn follow(
         requests: &[Self],
         states: &mut [StagingState],
+        limit: Option<Duration>,
         mut came: impl FnMut(usize),
     ) -> Result<()> {
         let staged = StagedFiles { states: states.to_vec(), requests: requests.to_vec() };
-        let mut wait = StagingWait::new(Box::new(staged), states.len());
+        let wait = StagingWait::new(Box::new(staged), states.len());
+        let mut wait = wait.within(limit.unwrap_or(Duration::MAX));
         loop {
             let settled = wait.next().await?;
             if settled.is_empty() {

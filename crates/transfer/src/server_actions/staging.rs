@@ -30,6 +30,8 @@ pub struct StagingWait {
     interval: Duration,
     /// The polls in a row that failed.
     backoff: Backoff,
+    /// The time from the beginning after which no further poll is sent.
+    limit: Duration,
 }
 
 impl StagingWait {
@@ -44,19 +46,33 @@ impl StagingWait {
             pause: Duration::ZERO,
             interval: FIRST_PAUSE,
             backoff: Backoff::default(),
+            limit: Duration::MAX,
         }
     }
 
+    /// Ends after `limit`, with a last poll: nothing is known of files before the first one, and
+    /// later what the one before said may no longer be true.
+    #[must_use]
+    pub fn within(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
     /// Polls until further files are on disk or have failed. Returns their numbers and states; none
-    /// if all files have ended.
+    /// if all files have ended, or at the limit.
     ///
     /// # Errors
     ///
-    /// The error of a poll: of the tenth in a row if servers cannot be reached.
+    /// The error of a poll: of the tenth in a row if servers cannot be reached, or of the last one
+    /// within the limit.
     pub async fn next(&mut self) -> Result<Vec<(usize, StagingState)>> {
         while self.states.contains(&StagingState::Waiting) {
             if !self.pause.is_zero() {
-                self.clock.sleep(self.pause).await;
+                let left = self.limit.saturating_sub(self.clock.now());
+                if left.is_zero() {
+                    break;
+                }
+                self.clock.sleep(self.pause.min(left)).await;
             }
             match self.staging.progress().await {
                 Ok(states) => {
@@ -74,7 +90,8 @@ impl StagingWait {
                     policy.min_pause = self.interval;
                     policy.max_pause = MAX_PAUSE;
                     let retry = error.retry_anew();
-                    let Some(pause) = self.backoff.next(&policy, retry, false, &self.clock) else {
+                    let pause = self.backoff.next(&policy, retry, false, &self.clock);
+                    let Some(pause) = pause.filter(|_| self.clock.now() < self.limit) else {
                         return Err(error);
                     };
                     retry::note(&error, retry, pause);
@@ -196,6 +213,29 @@ mod tests {
         let waited = begun.elapsed().as_millis();
         assert!((200 + 300 + 300..=200 + 900 + 300).contains(&waited), "{waited}");
         assert_eq!(wait.next().await.unwrap(), []);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_limit_ends_the_wait_with_a_poll() {
+        use StagingState::{Online, Waiting};
+        let begun = Instant::now();
+        let mut wait = wait([
+            Ok(vec![Waiting, Waiting]),
+            Ok(vec![Waiting, Waiting]),
+            Ok(vec![Online, Waiting]),
+        ])
+        .within(Duration::from_millis(300));
+        assert_eq!(wait.next().await.unwrap(), [(0, Online)]);
+        assert_eq!(wait.next().await.unwrap(), []);
+        assert_eq!(begun.elapsed(), Duration::from_millis(300));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_poll_may_end_after_the_limit() {
+        let mut late = wait([online()]).within(Duration::ZERO);
+        assert_eq!(late.next().await.unwrap().len(), 2);
+        let mut failing = wait([unreachable()]).within(Duration::ZERO);
+        assert_eq!(failing.next().await.unwrap_err().kind(), ErrorKind::Unavailable);
     }
 
     #[tokio::test(start_paused = true)]
