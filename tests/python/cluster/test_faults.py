@@ -14,14 +14,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from needs import require, require_network_namespaces
+from needs import python_package, require, require_network_namespaces
 
 from bench.cluster.machines import Machines
 from bench.cluster.nodes import Nodes
 from bench.harness import servers
 from bench.harness.waiting import wait_until
 
-pytest.importorskip("distributed")
+python_package("distributed")
 
 pytestmark = pytest.mark.netns
 
