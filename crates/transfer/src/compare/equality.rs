@@ -17,10 +17,11 @@
 use crate::compare::tree_pair::TreePair;
 use crate::copy::copy;
 use crate::destination::{CopyPath, Destination};
+use crate::file::identify::is_empty;
 use crate::options::{CopyOptions, Verify};
 use crate::progress::CopyProgress;
 use hither_checksum::{Algorithm, Checksum};
-use hither_core::storage::since_1970;
+use hither_core::storage::{is_page, since_1970};
 use hither_core::sync::lock;
 use hither_core::{DirEntry, Error, ErrorKind, FileKind, Result};
 use std::collections::BTreeSet;
@@ -103,6 +104,13 @@ impl FileComparison {
         match source.size.zip(target.size) {
             Some((from, to)) if from != to => return Ok(Some(Difference::Size)),
             None if self.by != CompareBy::Checksum => return Ok(Some(Difference::UnknownSize)),
+            Some((0, 0)) if self.by != CompareBy::Checksum => {
+                for (tree, entry) in [(&pair.source, &*source), (&pair.target, &*target)] {
+                    if !self.is_empty(tree, entry).await? {
+                        return Ok(Some(Difference::Size));
+                    }
+                }
+            }
             _ => {}
         }
         match self.by {
@@ -133,6 +141,16 @@ impl FileComparison {
                 }
             }
         }
+    }
+
+    /// Returns true if a file that is listed as empty is empty. Its first byte is requested, as
+    /// servers with generated listings state 0 where they do not know the size.
+    async fn is_empty(&self, tree: &CopyPath, entry: &DirEntry) -> Result<bool> {
+        if tree.local.is_some() {
+            return Ok(true);
+        }
+        let source = tree.storage.source(&entry.path)?;
+        is_empty(&self.options.retry, &source, !is_page(&entry.path)).await
     }
 
     async fn by_checksum(

@@ -32,9 +32,6 @@ pub(crate) async fn identify(
             let listed = FileVersion::of(entry);
             let refuses = item.refuses_pages();
             let mut probed = probe(source, policy, refuses, INITIAL_REQUEST_BYTES).await;
-            let is_beyond = |probed: &Result<_>| {
-                probed.as_ref().err().is_some_and(|it| it.kind() == ErrorKind::Corrupt)
-            };
             // An empty file has no first bytes, and s3s refuses such a request without stating the
             // size. A small file may be shorter than the requested range, but has its first bytes.
             if listed.size == Some(0) && is_beyond(&probed) {
@@ -78,6 +75,24 @@ pub(crate) async fn identify(
 /// requested.
 fn is_told(entry: &DirEntry, item: &CopyItem) -> bool {
     entry.size.is_some_and(|size| size > 0 || item.local.is_some())
+}
+
+/// Returns true if the file has no first byte.
+pub(crate) async fn is_empty(
+    policy: &RetryPolicy,
+    source: &Arc<dyn Source>,
+    refuses_pages: bool,
+) -> Result<bool> {
+    let probed = probe(source, policy, refuses_pages, 1).await;
+    if is_beyond(&probed) {
+        return Ok(true);
+    }
+    Ok(probed?.0.size == Some(0))
+}
+
+/// Returns true for the error of a request beyond the end of a file.
+fn is_beyond<T>(probed: &Result<T>) -> bool {
+    probed.as_ref().err().is_some_and(|it| it.kind() == ErrorKind::Corrupt)
 }
 
 pub(crate) fn unknown_size(name: &str) -> Error {
