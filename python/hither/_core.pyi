@@ -22,10 +22,15 @@ __all__ = [
     "Tree",
     "__version__",
     "client_option_table",
+    "coarse_name",
+    "is_one_name",
+    "is_plain_name",
+    "name_difference",
     "redact_url",
     "run_command",
     "shutdown",
     "suggestion",
+    "unlisted_names",
     "validators_differ",
 ]
 

@@ -143,8 +143,8 @@ impl FileComparison {
         }
     }
 
-    /// Returns true if a file that is listed as empty is empty. Its first byte is requested, because
-    /// servers with generated listings state 0 where they do not know the size.
+    /// Returns true if a file that is listed as empty is empty. Its first byte is requested,
+    /// because servers with generated listings state 0 where they do not know the size.
     async fn is_empty(&self, tree: &CopyPath, entry: &DirEntry) -> Result<bool> {
         if tree.local.is_some() {
             return Ok(true);

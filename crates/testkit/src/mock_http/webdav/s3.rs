@@ -20,7 +20,7 @@ impl Site {
             "GET" if request.parameter("list-type").is_some() => self.list_objects(path, request),
             "GET" | "HEAD" if is_there => self.read(path, request, fault),
             "PUT" => self.put_object(path, is_there, request),
-            // A missing object is no error.
+            // A missing object is not an error.
             "DELETE" => {
                 if request.field("if-match").is_some_and(|tag| !self.has_tag(path, tag)) {
                     return Response::plain(412);
