@@ -57,6 +57,10 @@ impl Backend for Federation {
         })
     }
 
+    fn hides_names<'a>(&'a self, path: &'a str) -> BackendFuture<'a, bool> {
+        Box::pin(async move { Ok(listing(&self.name_space(), path).await?.hides_names) })
+    }
+
     fn list_available<'a>(
         &'a self,
         path: &'a str,

@@ -183,6 +183,8 @@ pub struct MergedListing {
     /// not UTF-8 or have control characters. Of those that are not UTF-8 only the other bytes are
     /// known.
     pub refused: Vec<Box<[u8]>>,
+    /// The listing of an endpoint may hide names.
+    pub hides_names: bool,
 }
 
 impl MergedListing {
@@ -227,6 +229,7 @@ pub struct ListingMerger {
     names: Vec<(Box<str>, EndpointId, EntryFacts)>,
     unanswered: Vec<EndpointId>,
     refused: BTreeSet<Box<[u8]>>,
+    hides_names: bool,
     compare_dates: bool,
 }
 
@@ -259,6 +262,11 @@ impl ListingMerger {
         self.refused.extend(failed.iter().map(|(path, _)| file_name(path).as_bytes().into()));
     }
 
+    /// Notes that an endpoint may have names that it does not list.
+    pub fn note_hidden(&mut self) {
+        self.hides_names = true;
+    }
+
     /// Adds an endpoint that has not answered.
     pub fn add_unanswered(&mut self, endpoint: EndpointId) {
         self.unanswered.push(endpoint);
@@ -284,7 +292,13 @@ impl ListingMerger {
         }
         let names = entries.iter().map(|(name, _)| name.as_bytes()).collect::<BTreeSet<_>>();
         let refused = self.refused.into_iter().filter(|it| !names.contains(&**it)).collect();
-        MergedListing { entries, unanswered: self.unanswered, copied: Vec::new(), refused }
+        MergedListing {
+            entries,
+            unanswered: self.unanswered,
+            copied: Vec::new(),
+            refused,
+            hides_names: self.hides_names,
+        }
     }
 }
 

@@ -35,11 +35,16 @@ use crate::field::date::modification_time;
 use crate::text::excerpt;
 use crate::xml::{Element, Tokens, XmlError, seen};
 use href::Base;
-use http::{StatusCode, Uri};
+use http::{HeaderName, StatusCode, Uri};
 use std::time::SystemTime;
 
 /// `Content-Type` of the bodies.
 pub const CONTENT_TYPE: &str = "application/xml; charset=utf-8";
+
+/// The field of a response that lists a directory whose names are not all known, because they come
+/// from a listing that may hide some, as HTML indexes do. Its value is `true`. Not of any standard:
+/// status 507 means that names are missing, and here it is not known whether there are more.
+pub const HIDES_NAMES: HeaderName = HeaderName::from_static("hither-hides-names");
 
 /// The request body for kind, size, date and entity tag.
 #[must_use]

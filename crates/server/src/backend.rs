@@ -36,11 +36,13 @@ pub(crate) mod error;
 pub(crate) mod path;
 pub(crate) mod referral;
 pub(crate) mod tape;
+mod visited_file;
 
 pub use crate::backend::change::{ChangeOptions, ChangePrecondition, Precondition};
 pub use crate::backend::directory_entry::{Described, DirectoryEntry};
 pub use crate::backend::entry_metadata::EntryMetadata;
 pub use crate::backend::error::{BackendError, BackendErrorKind};
+pub use crate::backend::visited_file::{FileVisitor, VisitedFile};
 
 use crate::backend::referral::{AvailableEntries, BackendServer, LocateRequest, Located};
 use bytes::{Bytes, BytesMut};
@@ -54,7 +56,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
 use std::fs::File;
 use std::io::{self, Read};
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -67,24 +69,6 @@ pub type DeadProperties = BTreeMap<PropertyName, String>;
 
 /// Decides whether links may be followed to a path.
 pub type LinkFilter = Arc<dyn Fn(&str) -> bool + Send + Sync>;
-
-/// Visits a file of a batch, by its index, and returns whether to continue.
-pub type FileVisitor =
-    Box<dyn FnMut(usize, Result<VisitedFile<'_>, BackendError>) -> ControlFlow<()> + Send>;
-
-/// An open file or directory of a batch.
-pub struct VisitedFile<'a> {
-    /// Its metadata.
-    pub metadata: &'a EntryMetadata,
-    /// Reads its first bytes; fails if it has fewer.
-    pub read: &'a mut dyn FnMut(&mut [u8]) -> io::Result<()>,
-}
-
-impl Debug for VisitedFile<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("VisitedFile").field(self.metadata).finish()
-    }
-}
 
 /// A namespace of files and directories.
 pub trait Backend: Send + Sync + Debug {
@@ -100,6 +84,12 @@ pub trait Backend: Send + Sync + Debug {
     /// The entries of a directory that clients may see, in the order of their names. Of a directory
     /// with more than `max` entries, any `max + 1` of them.
     fn list<'a>(&'a self, path: &'a str, max: usize) -> BackendFuture<'a, Vec<DirectoryEntry>>;
+
+    /// Returns true if [`Backend::list`] may lack names of a directory, because they come from a
+    /// listing that may hide some.
+    fn hides_names<'a>(&'a self, _path: &'a str) -> BackendFuture<'a, bool> {
+        Box::pin(std::future::ready(Ok(false)))
+    }
 
     /// The entries of [`Backend::list`], as far as they are available: for pages that name the
     /// servers without a response.

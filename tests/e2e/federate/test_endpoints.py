@@ -4,8 +4,12 @@ server."""
 import os
 import signal
 import subprocess
+from contextlib import ExitStack
 
 import pytest
+from behaviours import foreign_server
+from behaviours.foreign_server import Site
+from behaviours.table import also, index
 from federated import content, endpoints, running
 from needs import missing, python_package, require
 from test_federation import ask
@@ -14,6 +18,7 @@ from bench.harness import servers
 from bench.harness.links import Loopback
 from bench.harness.paths import HITHER
 
+UNSUPPORTED = 8
 LARGE = os.urandom(1 << 20) * 24
 
 
@@ -115,3 +120,31 @@ def test_root_reads_through_the_federation(tmp_path, small, root_plugin):
     with servers.nginx(Loopback(), folder) as port, running(tmp_path, endpoints({"one": port}), {}, {}) as federated:
         code = 'file = ROOT.TFile.Open(arguments["url"])\nanswer(entries=file.Get("T").GetEntries())'
         assert root_plugin.run(code, url=federated.url("small.root")).answer == {"entries": 3000}
+
+
+@pytest.mark.parametrize("has_other", [False, True])
+def test_names_that_an_index_hides_are_not_deleted(hither, tmp_path, has_other):
+    """`sync --delete` from a federation of an endpoint with HTML indexes, as from the endpoint itself."""
+    root = '<html><head><title>Index of /</title></head><body><pre><a href="d/">d/</a></pre></body></html>'
+    pages = also(
+        index(names=("a.dat",)),
+        lambda it: it.name == "/" and it.command in ("GET", "HEAD") and it.html(root),
+        lambda it: it.name == "/d" and it.answer(301, Location="/d/"),
+    )
+    site = Site({"/": None, "/d/": None, "/d/a.dat": b"a", "/d/.zarray": b"b"}, pages)
+    with ExitStack() as stack:
+        ports = {"index": stack.enter_context(foreign_server.serving(site)).port}
+        folders = {}
+        if has_other:
+            folders["hither"] = tmp_path / "hither"
+            (folders["hither"] / "d").mkdir(parents=True)
+            ports["hither"] = stack.enter_context(servers.hither(Loopback(), folders["hither"]))
+        federated = stack.enter_context(running(tmp_path, endpoints(ports), folders, ports))
+        for number, url in enumerate([f"http://127.0.0.1:{ports['index']}/d/", federated.url("d/")]):
+            target = tmp_path / str(number)
+            target.mkdir()
+            (target / ".zarray").write_bytes(b"b")
+            done = hither("sync", "--delete", "--no-store", url, target)
+            assert (done.code, "may hide names" in done.err) == (UNSUPPORTED, True), done
+            assert sorted(path.name for path in target.iterdir()) == [".zarray", "a.dat"]
+            assert hither("sync", "--no-store", url, target).code == 0

@@ -58,6 +58,9 @@ impl NameSpace {
                     merger.add(id, &listing.entries);
                     directories.extend(self.directories_in(id, path, &listing, now));
                     merger.add_failed(&listing.failed);
+                    if listing.hidden.is_some() {
+                        merger.note_hidden();
+                    }
                     if listing.is_complete() {
                         whole.push(id);
                     }

@@ -17,7 +17,7 @@ use crate::response::{ServerResponse, rfc3339};
 use hither_core::storage::{FileKind, join};
 use hither_http::date::http_date;
 use hither_http::propfind::{
-    CONTENT_TYPE, PropertyName, PropfindError, PropfindRequest, element, escape,
+    CONTENT_TYPE, HIDES_NAMES, PropertyName, PropfindError, PropfindRequest, element, escape,
 };
 use http::{StatusCode, header};
 use std::fmt::Write as _;
@@ -81,6 +81,11 @@ pub(crate) async fn handle(
     response.set(header::CONTENT_TYPE, CONTENT_TYPE);
     if metadata.is_directory() {
         announce_trees(context, &mut response);
+        if depth != Depth::Own
+            && context.follow(&request, request.path.path(), Backend::hides_names).await?
+        {
+            response.set(HIDES_NAMES, "true");
+        }
     }
     Ok(ServerResponse { body, ..response })
 }

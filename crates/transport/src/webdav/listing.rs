@@ -20,12 +20,16 @@ use hither_core::storage::{DirEntry, FileKind, Listing, is_page, join, parent};
 use hither_core::sync::lock;
 use hither_core::{Request, Source, is_entity_tag};
 use hither_http::date::modification_time;
-use hither_http::propfind::Resource;
+use hither_http::propfind::{HIDES_NAMES, Resource};
 use http::{HeaderMap, Method, StatusCode, header};
 use percent_encoding::percent_decode_str;
 use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
+
+/// The reason why a response with [`HIDES_NAMES`] does not prove that a name is absent.
+const HIDDEN_BEHIND: &str = "a server of the federation lists directories by HTML indexes, which \
+                             may hide names, such as those that begin with a dot";
 
 /// The length at which XrdHttp cuts names (measured: 5.5.3).
 const MIN_CUT_BYTES: usize = 254;
@@ -280,7 +284,8 @@ fn children(
         let what = format!("{}: the list of names is not complete: {why}", reply.location);
         Error::new(ErrorKind::Protocol, what)
     };
-    let mut listing = Listing::default();
+    let hidden = reply.headers.contains_key(HIDES_NAMES).then_some(HIDDEN_BEHIND);
+    let mut listing = Listing { hidden, ..Listing::default() };
     let mut is_listed = false;
     if is_elsewhere(path, &reply.location) {
         listing.gaps.push(gap(format!("{} led there", dav.root.below(path, true))));
