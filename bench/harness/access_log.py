@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+SETTLE = "/settle"
+"""The path of requests after which the lines of earlier ones are written; they do not count as rows."""
+
 
 @dataclass(frozen=True)
 class Logged:
@@ -53,7 +56,8 @@ def table_rows(text: str) -> Iterator[Logged]:
     """nginx, Apache and lighttpd, in the format that servers.py sets."""
     for line in text.splitlines():
         connection, _, method, uri, status, sent, ranges = line.split("\t")
-        yield Logged(connection, method, uri, int(status), int(sent), ranges)
+        if uri != SETTLE:
+            yield Logged(connection, method, uri, int(status), int(sent), ranges)
 
 
 def json_rows(text: str) -> Iterator[Logged]:

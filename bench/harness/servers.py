@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+from bench.harness import access_log
 from bench.harness.links import Loopback
 from bench.harness.paths import BENCH, BUILT_PEERS, HITHER, PEERS
 from bench.harness.waiting import wait_until
@@ -259,11 +260,11 @@ def why_not_started(where: Loopback, process: subprocess.Popen[bytes], host: str
     return "did not accept connections; its threads and the system calls that they are in:\n" + "".join(calls)
 
 
-ASK = """
+ASK = f"""
 import socket, sys
 try:
     with socket.create_connection(sys.argv[1:], 60) as asking:
-        asking.sendall(b"HEAD / HTTP/1.0\\r\\n\\r\\n")
+        asking.sendall(b"HEAD {access_log.SETTLE} HTTP/1.0\\r\\n\\r\\n")
         asking.recv(1)
 except ConnectionError:
     pass
@@ -274,7 +275,8 @@ def settle(where: Loopback, port: int) -> None:
     """Waits until nginx has logged the requests that it has answered.
 
     It writes the line of a request after the response. Its worker does one thing after the other,
-    so those lines are there when it has answered a request that comes later, or has ended.
+    so those lines are there when it has answered a request that comes later, or has ended. The
+    line of that request may be written at any time: :mod:`access_log` leaves it out.
     """
     subprocess.run(where.server([sys.executable, "-c", ASK, where.server_host, str(port)]), check=True)
 

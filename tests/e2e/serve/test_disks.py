@@ -402,7 +402,7 @@ def test_a_disk_failure_loses_and_leaks_nothing(hither, tmp_path, job):
     if probe.returncode != 0:
         pytest.skip(f"there are no loop devices here: {probe.stderr.strip()}")
     command = ["unshare", "-m", "--propagation", "private", sys.executable, __file__, job, tmp_path]
-    paths = os.pathsep.join([str(Path(__file__).parents[1]), str(ROOT)])
+    paths = os.pathsep.join([str(folder) for folder in (*Path(__file__).parents[1:3], ROOT)])
     done = subprocess.run(
         [str(word) for word in command],
         capture_output=True,
