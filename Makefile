@@ -73,6 +73,7 @@ python: build
 
 python-lints:
 	$(PYTHON) -m ruff check
+	$(PYTHON) -m ruff check --isolated --select F,B,E9,PLE tests tools
 	$(PYTHON) -m ruff format --check
 	$(PYTHON) -m mypy
 	$(PYTHON) -m mypy.stubtest hither._core

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SETTLE = "/settle"
-"""The path of requests after which the lines of earlier ones are written; they do not count as rows."""
+"""The path of requests after which the lines of earlier ones are written. Not among the rows."""
 
 
 @dataclass(frozen=True)

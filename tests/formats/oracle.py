@@ -23,7 +23,6 @@ import subprocess
 import sys
 import warnings
 
-import awkward as ak
 import numpy as np
 import uproot
 import xxhash
@@ -66,7 +65,7 @@ def columns(layout, suffix="", lists=()):
         yield from columns(layout.content[: offsets[-1]], suffix, (*lists, digest(offsets)))
     elif layout.is_record:
         names = ("first", "second") if kind == "sorted_map" or layout.is_tuple else layout.fields
-        for name, field in zip(names, layout.fields):
+        for name, field in zip(names, layout.fields, strict=True):
             if name not in ("@num_bytes", "@instance_version", "@pidf"):
                 dot = "." if suffix else ""
                 yield from columns(layout.content(field)[: len(layout)], f"{suffix}{dot}{name.lstrip('@')}", lists)

@@ -1,7 +1,6 @@
 """Destinations that ignore differences of names: no file of a source silently replaces another one."""
 
 import urllib.request
-import unicodedata
 from contextlib import contextmanager
 from urllib.parse import unquote, urlsplit
 

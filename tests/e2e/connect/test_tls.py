@@ -1,6 +1,5 @@
 """https: the same results one round trip later, and servers with wrong identities."""
 
-import subprocess
 
 import certificates
 import pytest

@@ -19,7 +19,7 @@ def baskets(path, *branches):
         for branch in (file["T"][name] for name in branches):
             count = branch.member("fWriteBasket")
             tables = (branch.member(name)[:count] for name in ("fBasketEntry", "fBasketSeek", "fBasketBytes"))
-            found += zip(*(table.tolist() for table in tables))
+            found += zip(*(table.tolist() for table in tables), strict=True)
     return [(offset, size) for _, offset, size in sorted(found)]
 
 

@@ -1,7 +1,6 @@
 """Authorization and reserved space of `hither serve`: with curl and an issuer of signed tokens."""
 
 import json
-import shutil
 import subprocess
 import time
 from dataclasses import dataclass

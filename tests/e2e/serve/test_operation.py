@@ -5,7 +5,6 @@ import ctypes
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess

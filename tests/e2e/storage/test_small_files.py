@@ -9,12 +9,12 @@ import pytest
 from connect.test_tls import trusting
 from cutting import Relay
 from needs import require
-from storage.test_copy import (  # noqa: F401
+from storage import test_copy
+from storage.test_copy import (
     BLOCK,
     CONNECTIONS,
     assert_same,
     cp,
-    dav,
     ended,
     journal_of,
     killed_after,
@@ -30,6 +30,9 @@ LARGE_BYTES = 192 << 20
 LINK = Link("S", 50, None, "another country")
 
 pytestmark = pytest.mark.usefixtures("hither")
+
+dav = test_copy.dav
+"""The fixture, which tests name as a parameter."""
 
 
 def small_tree(root: Path, files: int = FILES) -> int:

@@ -324,10 +324,11 @@ def test_a_hundred_thousand_names_take_little_memory(hither, tmp_path):
             folder.mkdir(parents=True)
             for number in range(500):
                 (folder / f"a file with quite a long name, as they are, {number}").touch()
-    compared = [hither("check", "--no-store", "--quiet", root, empty) for root in (fewer, many)]
+    here = Loopback()
+    compared = [hither("check", "--no-store", "--quiet", root, empty, where=here) for root in (fewer, many)]
     assert [done.code for done in compared] == [DIFFERENT, DIFFERENT]
     assert compared[1].out.count("\n") == NAMES
-    copied = [hither("cp", "-r", "--json", "--no-store", root, "/dev/null") for root in (fewer, many)]
+    copied = [hither("cp", "-r", "--json", "--no-store", root, "/dev/null", where=here) for root in (fewer, many)]
     assert copied[1].json["files"] == NAMES
     # The names kept in memory would need at least 22 MB more.
     for few, all_of_them in (compared, copied):
