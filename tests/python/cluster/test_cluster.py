@@ -559,6 +559,8 @@ def test_the_command_tells_what_it_did_and_refuses_what_it_cannot(cluster, tmp_p
     assert json.loads(done.stdout)["files"] == 2
     assert not (tmp_path / "to" / "d2" / "ä 2%").exists()
     assert run("--checksum", "md5").returncode == 2
+    refused = run("--header", "X-Token: secret")
+    assert (refused.returncode, "--header does not reach the nodes" in refused.stderr) == (2, True), refused.stderr
 
 
 def test_the_command_refuses_what_is_no_scheduler_source_or_destination(dask, cluster, tmp_path):

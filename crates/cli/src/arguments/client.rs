@@ -2,6 +2,7 @@
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::error::{Error, ErrorKind};
+use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueHint};
 use hither::{ClientOption, ClientOptions, OptionShape, OptionValue};
 use std::ffi::OsString;
@@ -10,6 +11,8 @@ use std::ffi::OsString;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ClientArgs {
     pub(crate) options: ClientOptions,
+    /// The flags that are on the command line.
+    pub(crate) given: Vec<&'static str>,
 }
 
 /// The client options that the command line supports.
@@ -72,12 +75,15 @@ impl FromArgMatches for ClientArgs {
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
-        for (option, _) in table() {
+        for (option, flag) in table() {
             let values: Vec<_> = if option.shape == OptionShape::Switch {
                 vec![OptionValue::Truth(matches.get_flag(option.name))]
             } else {
                 matches.get_many(option.name).into_iter().flatten().cloned().collect()
             };
+            if matches.value_source(option.name) == Some(ValueSource::CommandLine) {
+                self.given.push(flag);
+            }
             for value in &values {
                 option
                     .read(&mut self.options, value)
@@ -127,5 +133,8 @@ mod tests {
         assert_eq!(options.source_addresses.len(), 2);
         assert_eq!(options.headers.len(), 2);
         assert_eq!(options.key, Some("b".into()));
+        let given = ClientArgs::from_arg_matches(matches).unwrap().given;
+        assert!(given.contains(&"no-store") && !given.contains(&"insecure"), "{given:?}");
+        assert_eq!(given.len(), 6);
     }
 }

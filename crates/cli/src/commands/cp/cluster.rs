@@ -22,11 +22,20 @@ from hither.cluster.__main__ import main
 sys.exit(main(sys.argv[1]))
 ";
 
+/// The options of a client that the nodes get. They take all others from their own configuration.
+const PASSED: [&str; 2] = ["max-connections", "source-address"];
+
 /// Replaces this process with the command of the Python package; returns the error if that fails.
 pub(crate) fn run(request: &Copy, common: &GlobalArgs) -> CommandError {
     let [source, destination] = &*request.names else {
         return CommandError::usage("a cluster copies one directory: name it and its destination");
     };
+    if let Some(flag) = common.client.given.iter().find(|flag| !PASSED.contains(flag)) {
+        let what = format!(
+            "--{flag} does not reach the nodes of a cluster: set it in the configuration of each node"
+        );
+        return CommandError::usage(what);
+    }
     let python = variable(PYTHON).unwrap_or_else(|| "python3".to_owned());
     let client = &common.client.options;
     let source_addresses: Vec<_> =
