@@ -62,6 +62,11 @@ impl<T: Clone> TargetMemory<T> {
         self.lock().tried.clear();
     }
 
+    /// Returns true if a target on this host has failed since something was read.
+    pub(crate) fn has_failed(&self, target: &Location) -> bool {
+        self.lock().tried.iter().any(|host| host == target.host())
+    }
+
     /// Changes the target, unless another request has changed it since `turn`.
     pub(crate) fn change(&self, turn: u64, to: impl FnOnce(&T) -> T) {
         let mut current = self.lock();

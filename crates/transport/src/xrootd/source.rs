@@ -172,10 +172,34 @@ impl XrootdSource {
                         self.forget_name(&place);
                         continue;
                     }
+                    let Err(error) = self.outlast_redirects(&place, turn, error, &request).await
+                    else {
+                        // These redirects are bounded by the time of the wait.
+                        attempts = Attempts::new(self.targets.first(), MAX_XROOTD_REDIRECTS);
+                        continue;
+                    };
                     return Err(self.fall_back(&place, turn, error));
                 }
             }
         }
+    }
+
+    /// Waits, where the first server redirects once more to a server that refuses connections: a
+    /// manager names a dead server until it has noticed. The next request goes to the first server.
+    async fn outlast_redirects(
+        &self,
+        place: &XrootdTarget,
+        turn: u64,
+        error: Error,
+        request: &Request,
+    ) -> Result<()> {
+        if request.failover || !self.targets.has_failed(&place.named) {
+            return Err(error);
+        }
+        self.network.outlast(&place.location, error).await?;
+        let first = FileTarget::first(self.targets.first(), Lead::Asked, &self.network);
+        self.targets.change(turn, |_| first);
+        Ok(())
     }
 
     /// Sends a request to `place`. If `waits`, waits for a server that refuses connections.

@@ -77,6 +77,27 @@ async fn a_server_that_died_is_forgotten() {
 }
 
 #[tokio::test]
+async fn a_manager_may_name_a_dead_server_until_it_has_noticed() {
+    let dead = MockXrootdServer::start(content(LARGE)).unwrap();
+    let data = MockXrootdServer::start(content(LARGE)).unwrap();
+    let manager = MockXrootdServer::start(content(LARGE)).unwrap();
+    manager.add_fault(FaultStage::Open, FaultTrigger::Before(6), Fault::Elsewhere(redirect(&dead)));
+    manager.add_fault(FaultStage::Open, FaultTrigger::From(6), Fault::Elsewhere(redirect(&data)));
+    let network = network(with_connections(1));
+    let location = Location::parse(&manager.url_of("d/a")).unwrap();
+    let source = XrootdSource::new(location, network);
+    read(&source, &THREE).await.unwrap();
+    drop(dead);
+    // What was open there, and the first refusal, are for the caller to repeat.
+    let mut failed = 0;
+    while read(&source, &THREE).await.is_err() {
+        failed += 1;
+        assert!(failed <= 2, "{:?}", opens(&manager));
+    }
+    assert_eq!((opens(&manager).len(), opens(&data).len()), (7, 1));
+}
+
+#[tokio::test]
 async fn opaque_information_of_a_redirect_is_for_its_file_only() {
     let data = MockXrootdServer::start(content(LARGE)).unwrap();
     let mut redirect = redirect(&data);
