@@ -200,11 +200,12 @@ class Coordinator:
 
     def _look_at_names(self) -> None:
         """Fail names that the destination stores as others."""
-        unseen = self._manifest.unseen()
         with ThreadPoolExecutor(LOOKS, "hither-looks") as pool:
-            looks = pool.map(self._destination.unlisted, unseen.keys(), unseen.values())
-            for directory, unlisted in zip(unseen, looks, strict=True):
-                self._manifest.looked_at(directory, unlisted)
+            # Some at a time: a tree may have more names than fit in memory.
+            while unseen := self._manifest.unseen(LOOKS):
+                looks = pool.map(self._destination.unlisted, unseen.keys(), unseen.values())
+                for directory, unlisted in zip(unseen, looks, strict=True):
+                    self._manifest.looked_at(directory, unlisted)
 
     # Leases.
 

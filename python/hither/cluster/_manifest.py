@@ -334,10 +334,11 @@ class Manifest:
                     group[state == FileState.ALIKE].append(path)
             yield from groups.values()
 
-    def unseen(self) -> dict[str, list[str]]:
-        """Return the unusual names of each directory that is still to be looked at."""
+    def unseen(self, most: int) -> dict[str, list[str]]:
+        """Return the unusual names of ``most`` directories that are still to be looked at."""
         found = {}
-        for (directory,) in self._db.execute("SELECT directory FROM unseen WHERE NOT is_doubtful"):
+        directories = "SELECT directory FROM unseen WHERE NOT is_doubtful LIMIT ?"
+        for (directory,) in self._db.execute(directories, (most,)).fetchall():
             first, end = _below(directory)
             query = (
                 "SELECT substr(path, ?) FROM files WHERE path >= ? AND path < ? AND +state IN (?, ?)"

@@ -590,11 +590,12 @@ def test_where_a_name_is_stored_as_another_the_next_run_copies_its_directory_aga
     manifest.add(listed)
     manifest.end_listing()
     assert done(manifest) == [it["path"] for it in listed[1:]]
-    assert manifest.unseen() == {"d": ["x@y"], "e": ["ä"]}
+    assert manifest.unseen(9) == {"d": ["x@y"], "e": ["ä"]}
+    assert manifest.unseen(1) == {"d": ["x@y"]}
     manifest.looked_at("d", [("x@y", "it is another name", True)])
     manifest.looked_at("e", [("ä", "it is gone", False)])
-    assert (manifest.unseen(), manifest.error_kind()) == ({}, "invalid")
+    assert (manifest.unseen(9), manifest.error_kind()) == ({}, "invalid")
     assert dict(manifest.failures()) == {"d/x@y": "it is another name", "e/ä": "it is gone"}
     assert manifest.totals().files_done == 2
     assert begun_again(manifest, *listed) == ["d/plain", "d/x@y", "e/ä"]
-    assert manifest.unseen() == {"d": ["x@y"], "e": ["ä"]}
+    assert manifest.unseen(9) == {"d": ["x@y"], "e": ["ä"]}
