@@ -26,8 +26,8 @@ use hither_http::propfind::PropertyUpdate;
 use hither_server::{
     AvailableEntries, Backend, BackendError, BackendErrorKind, BackendFuture, BackendServer,
     ChangeOptions, CreateOptions, DeadProperties, Described, Details, DirectoryEntry,
-    EntryDescription, EntryMetadata, FileReader, FileWriter, LinkFilter, LocateRequest, Located,
-    Precondition, SpaceUsage,
+    DirectoryListing, EntryDescription, EntryMetadata, FileReader, FileWriter, LinkFilter,
+    LocateRequest, Located, Precondition, SpaceUsage,
 };
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ impl Backend for Federation {
         Box::pin(async move { Ok(metadata(&*names.entry(path, Need::Entry).await?)) })
     }
 
-    fn list<'a>(&'a self, path: &'a str, max: usize) -> BackendFuture<'a, Vec<DirectoryEntry>> {
+    fn list<'a>(&'a self, path: &'a str, max: usize) -> BackendFuture<'a, DirectoryListing> {
         Box::pin(async move {
             let names = self.name_space();
             let listing = listing(&names, path).await?;
@@ -53,12 +53,9 @@ impl Backend for Federation {
                               names one that answers";
                 return Err(BackendError::new(error.kind(), format!("{error}; {advice}")));
             }
-            Ok(entries(&listing, max))
+            let entries = entries(&listing, max);
+            Ok(DirectoryListing { entries, hides_names: listing.hides_names })
         })
-    }
-
-    fn hides_names<'a>(&'a self, path: &'a str) -> BackendFuture<'a, bool> {
-        Box::pin(async move { Ok(listing(&self.name_space(), path).await?.hides_names) })
     }
 
     fn list_available<'a>(

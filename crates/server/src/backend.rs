@@ -39,7 +39,7 @@ pub(crate) mod tape;
 mod visited_file;
 
 pub use crate::backend::change::{ChangeOptions, ChangePrecondition, Precondition};
-pub use crate::backend::directory_entry::{Described, DirectoryEntry};
+pub use crate::backend::directory_entry::{Described, DirectoryEntry, DirectoryListing};
 pub use crate::backend::entry_metadata::EntryMetadata;
 pub use crate::backend::error::{BackendError, BackendErrorKind};
 pub use crate::backend::visited_file::{FileVisitor, VisitedFile};
@@ -83,13 +83,7 @@ pub trait Backend: Send + Sync + Debug {
 
     /// The entries of a directory that clients may see, in the order of their names. Of a directory
     /// with more than `max` entries, any `max + 1` of them.
-    fn list<'a>(&'a self, path: &'a str, max: usize) -> BackendFuture<'a, Vec<DirectoryEntry>>;
-
-    /// Returns true if [`Backend::list`] may lack names of a directory, because they come from a
-    /// listing that may hide some.
-    fn hides_names<'a>(&'a self, _path: &'a str) -> BackendFuture<'a, bool> {
-        Box::pin(std::future::ready(Ok(false)))
-    }
+    fn list<'a>(&'a self, path: &'a str, max: usize) -> BackendFuture<'a, DirectoryListing>;
 
     /// The entries of [`Backend::list`], as far as they are available: for pages that name the
     /// servers without a response.
@@ -99,7 +93,7 @@ pub trait Backend: Send + Sync + Debug {
         max: usize,
     ) -> BackendFuture<'a, AvailableEntries> {
         Box::pin(async move {
-            Ok(AvailableEntries { entries: self.list(path, max).await?, missing: None })
+            Ok(AvailableEntries { entries: self.list(path, max).await?.entries, missing: None })
         })
     }
 

@@ -52,8 +52,9 @@ pub use backend::tape::settings::TapeSettings;
 pub use backend::{
     Backend, BackendError, BackendErrorKind, BackendFuture, BatchEntry, ChangeOptions,
     ChangePrecondition, ChecksumMode, CommitOptions, Committed, CreateOptions, DeadProperties,
-    Described, Details, DirectoryEntry, EntryDescription, EntryMetadata, FileRanges, FileReader,
-    FileVisitor, FileWriter, LinkFilter, Precondition, RangeData, SpaceUsage, VisitedFile,
+    Described, Details, DirectoryEntry, DirectoryListing, EntryDescription, EntryMetadata,
+    FileRanges, FileReader, FileVisitor, FileWriter, LinkFilter, Precondition, RangeData,
+    SpaceUsage, VisitedFile,
 };
 pub use connection::socket_options::NetworkSettings;
 pub use lots::settings::LotSettings;

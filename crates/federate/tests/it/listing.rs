@@ -27,7 +27,7 @@ async fn a_listing_is_the_union_of_all_endpoints() {
 async fn a_name_with_a_control_character_is_listed_as_refused() {
     let storage = MemoryStorage::new(&[("d/a", 1), ("d/new\nline", 2)], 10);
     let rig = Rig::new(vec![storage]);
-    let entries = rig.federation.list("d", 9).await.unwrap();
+    let entries = rig.federation.list("d", 9).await.unwrap().entries;
     let shown: Vec<_> = entries.iter().map(|it| (&*it.name, it.refusal.is_some())).collect();
     assert_eq!(shown, [("a", false), ("new%0Aline", true)]);
 }
@@ -75,7 +75,7 @@ async fn a_name_that_an_endpoint_fails_to_describe_fails_alone() {
         let whole = MemoryStorage::new(&[("d/a", 1), ("d/both", 2)], 10);
         let rig = Rig::new(vec![whole, MemoryStorage::new(&[("d/b", 1), (name, 2)], 20)]);
         rig.storages[1].behave(Behaviour::FailsOne(kind));
-        let entries = rig.federation.list("d", 9).await.unwrap();
+        let entries = rig.federation.list("d", 9).await.unwrap().entries;
         let shown: Vec<_> = entries.iter().map(|it| (&*it.name, it.refusal.is_some())).collect();
         let described = [("a", false), ("b", false), ("both", false)];
         let expected = if name == "d/both" { &[][..] } else { &[("pipe", true)] };
@@ -98,7 +98,7 @@ async fn a_directory_that_is_no_longer_described_is_not_missed() {
     assert_eq!(rig.names("d").await, ["a", "x"]);
     tokio::time::sleep(Duration::from_hours(1)).await;
     rig.storages[0].behave(Behaviour::FailsOne(ErrorKind::Unavailable));
-    let entries = rig.federation.list("d", 9).await.unwrap();
+    let entries = rig.federation.list("d", 9).await.unwrap().entries;
     assert!(entries[1].name == "x" && entries[1].refusal.is_some());
 }
 

@@ -412,7 +412,7 @@ impl Rig {
     }
 
     pub(crate) async fn names(&self, path: &str) -> Vec<String> {
-        let entries = self.federation.list(path, 1_000_000).await.unwrap();
+        let entries = self.federation.list(path, 1_000_000).await.unwrap().entries;
         entries.into_iter().map(|entry| entry.name).collect()
     }
 }

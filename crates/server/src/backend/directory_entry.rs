@@ -19,6 +19,22 @@ pub struct DirectoryEntry {
     pub refusal: Option<&'static str>,
 }
 
+/// The entries of a directory, in the order of their names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DirectoryListing {
+    /// The entries that clients may see.
+    pub entries: Vec<DirectoryEntry>,
+    /// True if there may be more, because they come from a listing that may hide names.
+    pub hides_names: bool,
+}
+
+impl From<Vec<DirectoryEntry>> for DirectoryListing {
+    /// A listing that hides nothing.
+    fn from(entries: Vec<DirectoryEntry>) -> Self {
+        Self { entries, hides_names: false }
+    }
+}
+
 impl DirectoryEntry {
     /// The entry with these bytes as its name.
     #[must_use]

@@ -32,7 +32,7 @@ use crate::backend::error::{NOT_SERVED, UNFOLLOWED_LINK};
 use crate::backend::{
     Backend, BackendError, BackendErrorKind, BackendFuture, BatchEntry, ChangeOptions,
     ChangePrecondition, Committed, CreateOptions, DeadProperties, Described, Details,
-    DirectoryEntry, EntryDescription, EntryMetadata, FileReader, FileVisitor, FileWriter,
+    DirectoryListing, EntryDescription, EntryMetadata, FileReader, FileVisitor, FileWriter,
     LinkFilter, Precondition, SpaceUsage, VisitedFile,
 };
 use hither_core::storage::FileKind;
@@ -211,7 +211,7 @@ impl Backend for DiskBackend {
         Box::pin(self.run(move |tree| tree.meta(&path).map(|meta| meta.entry(SystemTime::now()))))
     }
 
-    fn list<'a>(&'a self, path: &'a str, max: usize) -> BackendFuture<'a, Vec<DirectoryEntry>> {
+    fn list<'a>(&'a self, path: &'a str, max: usize) -> BackendFuture<'a, DirectoryListing> {
         let path = path.to_owned();
         let short = max.min(SHORT_LIST);
         let list = move |max| {
@@ -223,9 +223,9 @@ impl Backend for DiskBackend {
         Box::pin(async move {
             let entries = self.begin(list(short)).await?;
             if entries.len() <= short || short == max {
-                return Ok(entries);
+                return Ok(entries.into());
             }
-            self.run_long(&[&self.shares.lists], list(max)).await
+            Ok(self.run_long(&[&self.shares.lists], list(max)).await?.into())
         })
     }
 

@@ -6,7 +6,7 @@
 
 use crate::authorization::authorizer::Action;
 use crate::backend::path::{MAX_DEPTH, href};
-use crate::backend::{Backend, Details, EntryDescription};
+use crate::backend::{Backend, Details, DirectoryListing, EntryDescription};
 use crate::context::{ServerContext, TreeFilter};
 use crate::http_error::HttpError;
 use crate::method::get::media_type;
@@ -73,7 +73,7 @@ pub(crate) async fn handle(
         return Ok(finite_depth_only());
     }
     let filter = context.tree_filter(&request);
-    let paths = paths(context, &request, depth, limits.names, &filter).await?;
+    let (paths, hides_names) = paths(context, &request, depth, limits.names, &filter).await?;
     let format = Multistatus { request: properties };
     let timings = &request.body.tally;
     let body = streamed_listing::body(&context.backend, format, paths, filter, timings);
@@ -81,11 +81,9 @@ pub(crate) async fn handle(
     response.set(header::CONTENT_TYPE, CONTENT_TYPE);
     if metadata.is_directory() {
         announce_trees(context, &mut response);
-        if depth != Depth::Own
-            && context.follow(&request, request.path.path(), Backend::hides_names).await?
-        {
-            response.set(HIDES_NAMES, "true");
-        }
+    }
+    if hides_names {
+        response.set(HIDES_NAMES, "true");
     }
     Ok(ServerResponse { body, ..response })
 }
@@ -109,27 +107,30 @@ fn too_many(max: usize) -> HttpError {
     HttpError::new(StatusCode::FORBIDDEN, what)
 }
 
-/// Fills the list of paths, without those that the client may not see. Fails if there are more than
-/// `max`.
+/// Fills the list of paths, without those that the client may not see, and returns true if some may
+/// be hidden. Fails if there are more than `max`.
 async fn paths(
     context: &ServerContext,
     request: &ServerRequest,
     depth: Depth,
     max: usize,
     filter: &TreeFilter,
-) -> Result<PathList, HttpError> {
+) -> Result<(PathList, bool), HttpError> {
     let root = request.path.path();
+    let mut hides_names = false;
     let mut paths = PathList::new(root, &request.peer.memory);
     paths.push("", 0)?;
     if depth == Depth::Own {
-        return Ok(paths);
+        return Ok((paths, hides_names));
     }
     let mut waiting = vec![(String::new(), 0)];
     // The memory of the directories that wait, or have waited.
     let mut waiting_bytes = 0;
     while let Some((directory, level)) = waiting.pop() {
         let path = below(root, &directory);
-        let entries = context.follow(request, &path, |files, path| files.list(path, max)).await?;
+        let listing = context.follow(request, &path, |files, path| files.list(path, max)).await?;
+        let DirectoryListing { entries, hides_names: hides_some } = listing;
+        hides_names |= hides_some;
         if entries.len() > max {
             return Err(too_many(max));
         }
@@ -154,7 +155,7 @@ async fn paths(
             }
         }
     }
-    Ok(paths)
+    Ok((paths, hides_names))
 }
 
 /// Returns true if the server maintains this property.

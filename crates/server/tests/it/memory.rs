@@ -11,8 +11,8 @@ use hither_http::propfind::PropertyUpdate;
 use hither_server::{
     Backend, BackendError, BackendErrorKind, BackendFuture, ChangeOptions, ChecksumMode,
     CommitOptions, Committed, CreateOptions, DeadProperties, Described, Details, DirectoryEntry,
-    EntryDescription, EntryMetadata, FileRanges, FileReader, FileWriter, LinkFilter, Precondition,
-    RangeData, Settings, SpaceUsage,
+    DirectoryListing, EntryDescription, EntryMetadata, FileRanges, FileReader, FileWriter,
+    LinkFilter, Precondition, RangeData, Settings, SpaceUsage,
 };
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -160,7 +160,7 @@ impl Backend for MemoryBackend {
         ready(self.state().find(path).map(|node| node.metadata()))
     }
 
-    fn list<'a>(&'a self, path: &'a str, max: usize) -> BackendFuture<'a, Vec<DirectoryEntry>> {
+    fn list<'a>(&'a self, path: &'a str, max: usize) -> BackendFuture<'a, DirectoryListing> {
         let state = self.state();
         let entries = state.nodes.iter().filter_map(|(child, node)| {
             let (parent, name) = child.rsplit_once('/').unwrap_or(("", child));
@@ -168,7 +168,7 @@ impl Backend for MemoryBackend {
             let is_directory = node.content.is_none();
             is_shown.then(|| DirectoryEntry::new(name.as_bytes(), is_directory))
         });
-        ready(Ok(entries.take(max + 1).collect()))
+        ready(Ok(entries.take(max + 1).collect::<Vec<_>>().into()))
     }
 
     fn describe(

@@ -60,8 +60,8 @@ impl Walk {
         let path = below(tree.request.path.path(), directory);
         let max = tree.context.limits().names;
         let context = &tree.context;
-        let entries = context.follow(&tree.request, &path, |files, path| files.list(path, max));
-        let entries = entries.await?;
+        let listing = context.follow(&tree.request, &path, |files, path| files.list(path, max));
+        let entries = listing.await?.entries;
         if entries.len() > max {
             let what = format!("the directory has more than {max} entries, the limit of listings");
             return Err(HttpError::new(StatusCode::FORBIDDEN, what));
