@@ -181,3 +181,6 @@ async fn queue(shared: &Arc<CopyContext>, root: &Arc<TreeRoot>, file: TreeFile) 
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
