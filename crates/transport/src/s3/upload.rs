@@ -18,6 +18,7 @@ use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutPayload,
 use resumed::resumed;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// The minimum size of a part is 5 MiB (S3, "Multipart upload limits").
@@ -41,6 +42,8 @@ pub(super) struct S3Upload {
     /// The caller checks the object later, together with others.
     is_looked_at: bool,
     method: UploadMethod,
+    /// The store has no such upload any more, and it cannot be resumed.
+    is_gone: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -93,7 +96,19 @@ impl S3Upload {
         };
         let PutOptions { read_back: is_read_back, is_looked_at, .. } = options;
         let path = path.to_owned();
-        Ok(Self { s3, path, key, size, overwrite, expected, is_read_back, is_looked_at, method })
+        let is_gone = AtomicBool::new(false);
+        Ok(Self {
+            s3,
+            path,
+            key,
+            size,
+            overwrite,
+            expected,
+            is_read_back,
+            is_looked_at,
+            method,
+            is_gone,
+        })
     }
 
     async fn write_part(&self, offset: u64, bytes: Bytes) -> Result<()> {
@@ -109,9 +124,24 @@ impl S3Upload {
         let number = offset / part_bytes;
         let index = usize::try_from(number).unwrap_or(usize::MAX);
         let put = self.s3.store.put_part(&self.key, id, index, PutPayload::from(bytes)).await;
-        let part = put.map_err(|error| self.s3.failed(&self.path, error))?;
+        let part = put.map_err(|error| self.part_failed(error))?;
         lock(done).insert(number, part.content_id);
         Ok(())
+    }
+
+    /// The error of a part, or of the parts together.
+    fn part_failed(&self, error: object_store::Error) -> Error {
+        let error = self.s3.failed(&self.path, error);
+        if error.kind() != ErrorKind::NotFound {
+            return error;
+        }
+        self.is_gone.store(true, Ordering::Relaxed);
+        let name = self.s3.shown(&self.path);
+        let what = format!(
+            "{name}: the object store does not have this upload any more: a program or a rule of \
+             the bucket has aborted it; the next attempt begins anew"
+        );
+        Error::new(ErrorKind::NotFound, what).with_source(error)
     }
 
     async fn finish(self, checksum: Option<Checksum>) -> Result<CommittedFile> {
@@ -193,7 +223,8 @@ impl S3Upload {
                 let parts: Vec<_> = lock(done).values().cloned().collect();
                 self.check_whole((parts.len() as u64 * part_bytes).min(self.size))?;
                 let parts = parts.into_iter().map(|content_id| PartId { content_id }).collect();
-                self.s3.store.complete_multipart(&self.key, id, parts).await
+                let whole = self.s3.store.complete_multipart(&self.key, id, parts).await;
+                return whole.map(|it| it.e_tag).map_err(|error| self.part_failed(error));
             }
         };
         stored.map(|stored| stored.e_tag).map_err(|error| self.s3.failed(&self.path, error))
@@ -321,6 +352,9 @@ impl Upload for S3Upload {
 
     fn token(&self) -> Option<String> {
         let UploadMethod::Parts { id, part_bytes, done } = &self.method else { return None };
+        if self.is_gone.load(Ordering::Relaxed) {
+            return None;
+        }
         let mut token = format!("{part_bytes} {id}");
         for (number, tag) in lock(done).iter() {
             token.push_str(&format!("\n{number} {tag}"));

@@ -217,6 +217,28 @@ async fn a_change_of_a_bucket_is_sent_once_and_parts_nobody_sees_again() {
 }
 
 #[tokio::test]
+async fn an_upload_that_its_bucket_has_aborted_is_not_resumed_again() {
+    let gone = LossyAct::Respond(404, "", "<Error><Code>NoSuchUpload</Code></Error>");
+    // A user who may write parts may not always list them.
+    let server = LossyHttpServer::start(move |method, _, _| match method {
+        "GET" => LossyAct::Respond(403, "", "<Error><Code>AccessDenied</Code></Error>"),
+        _ => gone,
+    });
+    let server = server.unwrap();
+    let config = S3Config { endpoint: Some(server.url_of("")), ..S3Config::default() };
+    let storage = S3Storage::new("bucket", &config, default_network()).unwrap();
+    let mut options = PutOptions::default();
+    (options.size, options.overwrite) = (6 << 20, true);
+    options.resume = Some(format!("{} 1\n0 \"a\"", 5 << 20));
+    let upload = storage.put("a", options).await.unwrap();
+    assert_eq!(upload.present(), [0..5 << 20]);
+    assert!(upload.token().is_some());
+    let error = upload.write(5 << 20, Bytes::from(vec![0; 1 << 20])).await.unwrap_err();
+    assert_eq!((error.kind(), upload.token()), (ErrorKind::NotFound, None), "{error}");
+    assert!(error.to_string().contains("the next attempt begins anew"), "{error}");
+}
+
+#[tokio::test]
 async fn a_copy_between_servers_without_its_outcome_is_requested_once() {
     let report = "Perf Marker\nStripe Index: 0\nStripe Bytes Transferred: 5\nEnd\n";
     for act in [
