@@ -490,6 +490,27 @@ def test_a_node_that_goes_on_late_changes_nothing_where_directories_are_made_for
         assert content(there / "to") == edited
 
 
+@pytest.mark.parametrize("server", ["nginx", "xrootd", "root"])
+def test_files_below_a_name_that_is_a_file_at_the_destination_fail_alone(server, dask, source, tmp_path):
+    root, _, url = source
+    there = tmp_path / "there"
+    (there / "to").mkdir(parents=True)
+    (there / "to" / "d3").write_bytes(b"in the way")
+    for path in (there, there / "to"):
+        path.chmod(0o777)
+    require("xrootd")
+    serving = servers.nginx(Loopback(), there, webdav=True) if server == "nginx" else servers.xrootd(Loopback(), there)
+    with serving as port:
+        scheme = "root" if server == "root" else "http"
+        done = hither.cluster.copy(dask, url, f"{scheme}://127.0.0.1:{port}/{'/' if server == 'root' else ''}to")
+    below = {str(path.relative_to(root)) for path in (root / "d3").iterdir()}
+    assert set(done.failures) == below
+    expected = {name: it for name, it in content(root).items() if name not in below} | {
+        "d3": hashlib.sha256(b"in the way").hexdigest()
+    }
+    assert content(there / "to") == expected
+
+
 @pytest.mark.slow
 def test_a_mover_that_is_stopped_alone_is_not_waited_for(cluster, dask, relayed, tmp_path):
     root, size, url, relay = relayed

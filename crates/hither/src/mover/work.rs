@@ -218,25 +218,37 @@ async fn move_files(
     }
     drop(renamed);
     sync_directories(target, to_rename.into_iter());
-    let failures = failures.0;
+    if let Some(missing) = failures.missing {
+        let claim = fence.storage.stat(&join(&fence.path, CLAIM)).await;
+        claim.map_err(|_| missing)?;
+    }
+    let failures = failures.names;
     Ok(LeaseResult { failures, notices: summary.notices, ..LeaseResult::default() })
 }
 
-/// Names of a lease that failed, each with the kind of the error and its message.
+/// Names of a lease that failed.
 #[derive(Debug, Default)]
-struct NameFailures(Vec<(String, String, String)>);
+struct NameFailures {
+    /// Each with the kind of the error and its message.
+    names: Vec<(String, String, String)>,
+    /// The first error of a name that is missing. It is that of the lease if the fence was removed;
+    /// otherwise a file may stand where the name needs a directory.
+    missing: Option<Error>,
+}
 
 impl NameFailures {
     fn push(&mut self, path: &str, error: &Error) {
-        self.0.push((path.to_owned(), format!("{:?}", error.kind()), error.to_string()));
+        self.names.push((path.to_owned(), format!("{:?}", error.kind()), error.to_string()));
     }
 
-    /// Records a failure that concerns one name only. Any other failure is that of the lease; so is
-    /// a missing name, because the fence may have been removed.
+    /// Records a failure that concerns one name only. Any other failure is that of the lease.
     fn record(&mut self, path: &str, done: Result<()>) -> Result<()> {
         match done {
-            Err(error) if error.kind() != ErrorKind::NotFound && error.concerns_name() => {
+            Err(error) if error.concerns_name() => {
                 self.push(path, &error);
+                if error.kind() == ErrorKind::NotFound {
+                    self.missing.get_or_insert(error);
+                }
                 Ok(())
             }
             done => done,
