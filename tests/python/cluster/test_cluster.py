@@ -502,13 +502,14 @@ def test_files_below_a_name_that_is_a_file_at_the_destination_fail_alone(server,
     serving = servers.nginx(Loopback(), there, webdav=True) if server == "nginx" else servers.xrootd(Loopback(), there)
     with serving as port:
         scheme = "root" if server == "root" else "http"
-        done = hither.cluster.copy(dask, url, f"{scheme}://127.0.0.1:{port}/{'/' if server == 'root' else ''}to")
+        done = hither.cluster.copy(dask, f"{url}/.", f"{scheme}://127.0.0.1:{port}/{'/' if server == 'root' else ''}to")
     below = {str(path.relative_to(root)) for path in (root / "d3").iterdir()}
     assert set(done.failures) == below
     expected = {name: it for name, it in content(root).items() if name not in below} | {
         "d3": hashlib.sha256(b"in the way").hexdigest()
     }
-    assert content(there / "to") == expected
+    # A job with failures leaves its mark, for the next one.
+    assert {name: it for name, it in content(there / "to").items() if not name.startswith(".hither-")} == expected
 
 
 @pytest.mark.slow

@@ -97,8 +97,8 @@ impl Client {
             LeaseWork::Files { files, directories } => {
                 let mut failures = NameFailures::default();
                 for directory in directories {
-                    let done = make_directories(&places.target, directory, made).await;
-                    failures.record(directory, done)?;
+                    let make = || make_directories(&places.target, directory, made);
+                    failures.record(&places.fence, &[directory], make().await, make()).await?;
                 }
                 move_files(places, files, failures, options, made, progress).await
             }
@@ -195,11 +195,8 @@ async fn move_files(
     }
     let mut to_rename = Vec::new();
     for (directory, paths) in ready {
-        let made = make_directories(target, directory, made).await;
-        for path in &paths {
-            failures.record(path, made.clone())?;
-        }
-        if made.is_ok() {
+        let make = || make_directories(target, directory, made);
+        if failures.record(fence, &paths, make().await, make()).await? {
             to_rename.extend(paths);
         }
     }
@@ -207,52 +204,60 @@ async fn move_files(
         // A server may have made the fence again for a file in it, after it was removed.
         fence.storage.stat(&join(&fence.path, CLAIM)).await?;
     }
-    let renaming = to_rename.iter().map(|path| {
-        let from = join(&fence.path, path);
-        let to = join(&target.path, path);
-        async move { (*path, fence.storage.rename(&from, &to, true).await) }
-    });
-    let mut renamed = futures_util::stream::iter(renaming).buffer_unordered(RENAMES);
-    while let Some((path, done)) = renamed.next().await {
-        failures.record(path, done)?;
+    let rename = async |path: &str| {
+        let (from, to) = (join(&fence.path, path), join(&target.path, path));
+        fence.storage.rename(&from, &to, true).await
+    };
+    let renaming = to_rename.iter().map(|path| async { (*path, rename(path).await) });
+    let renamed: Vec<_> =
+        futures_util::stream::iter(renaming).buffer_unordered(RENAMES).collect().await;
+    for (path, done) in renamed {
+        failures.record(fence, &[path], done, rename(path)).await?;
     }
-    drop(renamed);
     sync_directories(target, to_rename.into_iter());
-    if let Some(missing) = failures.missing {
-        let claim = fence.storage.stat(&join(&fence.path, CLAIM)).await;
-        claim.map_err(|_| missing)?;
-    }
-    let failures = failures.names;
+    let failures = failures.0;
     Ok(LeaseResult { failures, notices: summary.notices, ..LeaseResult::default() })
 }
 
-/// Names of a lease that failed.
+/// Names of a lease that failed, each with the kind of the error and its message.
 #[derive(Debug, Default)]
-struct NameFailures {
-    /// Each with the kind of the error and its message.
-    names: Vec<(String, String, String)>,
-    /// The first error of a name that is missing. It is that of the lease if the fence was removed;
-    /// otherwise a file may stand where the name needs a directory.
-    missing: Option<Error>,
-}
+struct NameFailures(Vec<(String, String, String)>);
 
 impl NameFailures {
     fn push(&mut self, path: &str, error: &Error) {
-        self.names.push((path.to_owned(), format!("{:?}", error.kind()), error.to_string()));
+        self.0.push((path.to_owned(), format!("{:?}", error.kind()), error.to_string()));
     }
 
-    /// Records a failure that concerns one name only. Any other failure is that of the lease.
-    fn record(&mut self, path: &str, done: Result<()>) -> Result<()> {
-        match done {
-            Err(error) if error.concerns_name() => {
-                self.push(path, &error);
-                if error.kind() == ErrorKind::NotFound {
-                    self.missing.get_or_insert(error);
-                }
-                Ok(())
+    /// Records the failure of `paths` if it concerns them only; returns true if there is none. Any
+    /// other failure is that of the lease.
+    ///
+    /// A name that is missing may be below a file at the target, or in a fence that was removed;
+    /// an internal error of the server may be that of one name, or of all: the claim in the fence
+    /// tells them apart. What the server has failed to do is repeated once.
+    async fn record(
+        &mut self,
+        fence: &CopyPath,
+        paths: &[impl AsRef<str> + Sync],
+        done: Result<()>,
+        repeat: impl Future<Output = Result<()>> + Send,
+    ) -> Result<bool> {
+        let Err(mut error) = done else { return Ok(true) };
+        let has_claim = async || fence.storage.stat(&join(&fence.path, CLAIM)).await.is_ok();
+        if !error.concerns_name() {
+            if error.may_have_been_carried_out() || !has_claim().await {
+                return Err(error);
             }
-            done => done,
+            match repeat.await {
+                Ok(()) => return Ok(true),
+                Err(again) => error = again,
+            }
         }
+        let is_certain = error.concerns_name() && error.kind() != ErrorKind::NotFound;
+        if !is_certain && (error.may_have_been_carried_out() || !has_claim().await) {
+            return Err(error);
+        }
+        paths.iter().for_each(|path| self.push(path.as_ref(), &error));
+        Ok(false)
     }
 }
 

@@ -21,6 +21,9 @@ pub(crate) fn refused(name: &str, code: ErrorCode, message: &str) -> Error {
         let message = words.collect::<Vec<_>>().join(" ");
         format!("{name}: the server responded with {code}: {message:?}")
     };
+    // There is no code for a path through something that is not a directory (`ENOTDIR`).
+    let is_through_file = code == ErrorCode::FS_ERROR && message.ends_with("not a directory");
+    let code = if is_through_file { ErrorCode::NOT_FILE } else { code };
     Error::new(kind(code), seen).with_failure(Failure::Xrootd { code: code.0 })
 }
 
@@ -104,6 +107,14 @@ mod tests {
         let said = "Unable to open /f?authz=Bearer%20secret&x=1 as you; why?";
         let error = refused("root://h//f", ErrorCode(3010), said).to_string();
         assert!(error.contains("Unable to open /f?... as you; why?"), "{error}");
+    }
+
+    #[test]
+    fn a_path_through_a_file_is_invalid() {
+        let error =
+            refused("root://h", ErrorCode(3005), "Unable to locate /to/f/x; not a directory");
+        assert_eq!((error.kind(), error.retry()), (ErrorKind::Invalid, Retry::Never), "{error}");
+        assert!(error.to_string().contains("3005"), "{error}");
     }
 
     #[test]
