@@ -58,9 +58,9 @@ class ReadPartition(ColumnProjectionMixin):  # type: ignore[misc]
 
     def project_columns(self, columns: Iterable[str]) -> ReadPartition:
         """Return a function that reads only ``columns``, which may be ``column.field``."""
-        asked = frozenset(columns)
+        requested = frozenset(columns)
         kept = [
-            name for name in self.form.fields if name in asked or any(other.startswith(f"{name}.") for other in asked)
+            name for name in self.form.fields if name in requested or any(other.startswith(f"{name}.") for other in requested)
         ]
         form = ak.forms.RecordForm([self.form.content(name) for name in kept], kept)
         return ReadPartition(self.client, self.path, form, self.whole)

@@ -71,7 +71,7 @@ class _Granted:
     at: float
     files: int
     size: int
-    heard: float | None = None
+    last_seen: float | None = None
     worker: str | None = None
     beat: float = 0.0
 
@@ -218,15 +218,15 @@ class Coordinator:
         found = gather(list(futures.values()), SURVEY_SECONDS)
         under_way: dict[str, str] = {}
         for worker, future in futures.items():
-            told = found.get(future.key)
-            if told is None:
+            state = found.get(future.key)
+            if state is None:
                 continue
-            self._manifest.add_workers({worker: told["node"]})
-            for name, result in told["results"].items():
+            self._manifest.add_workers({worker: state["node"]})
+            for name, result in state["results"].items():
                 self._manifest.absorb(name, result)
-            under_way.update(dict.fromkeys(told["under_way"], worker))
-            if told["share"] is not None and told["under_way"]:
-                self._shares.found(told["node"], Share(**told["share"]), time.monotonic())
+            under_way.update(dict.fromkeys(state["under_way"], worker))
+            if state["share"] is not None and state["under_way"]:
+                self._shares.found(state["node"], Share(**state["share"]), time.monotonic())
         for lease in self._manifest.open_leases():
             its_worker = under_way.get(lease.name)
             if its_worker is None:
@@ -408,13 +408,13 @@ class Coordinator:
             self._shares.lost(event["node"])
             self._deal_shares()
         granted.worker = worker
-        self._workers.heard[worker] = now
+        self._workers.last_seen[worker] = now
         if event["alive"] != granted.beat:
             # The task lives, and so does the mover.
-            granted.beat, granted.heard = event["alive"], now
+            granted.beat, granted.last_seen = event["alive"], now
             self._workers.suspect(worker, suspected=False)
-        elif granted.heard is None:
-            granted.heard = now
+        elif granted.last_seen is None:
+            granted.last_seen = now
         node.open[event["lease"]] = event["arrived"]
 
     def _deal_shares(self) -> None:
@@ -428,24 +428,24 @@ class Coordinator:
 
     def _look_for_silence(self) -> None:
         now = time.monotonic()
-        heard = [it for it in self._granted.values() if it.heard is not None]
-        for granted in heard:
-            if now - (granted.heard or now) <= (SILENCE_SECONDS if granted.beat else START_SECONDS):
+        reporting = [it for it in self._granted.values() if it.last_seen is not None]
+        for granted in reporting:
+            if now - (granted.last_seen or now) <= (SILENCE_SECONDS if granted.beat else START_SECONDS):
                 continue
             self._workers.suspect(granted.worker)
             self._take_back(granted.lease.name)
-        unheard = [it for it in self._granted.values() if it.heard is None and now - it.at > SILENCE_SECONDS]
-        if not unheard:
+        unseen = [it for it in self._granted.values() if it.last_seen is None and now - it.at > SILENCE_SECONDS]
+        if not unseen:
             return
         # Tasks may wait for a thread: no reason to suspect a node whose other tasks report.
         try:
             waiting = self._workers.waiting()
         except Exception:  # noqa: BLE001
             return
-        for granted in unheard:
+        for granted in unseen:
             granted.at = now
             worker = waiting.get(str(granted.future.key))
-            if worker is not None and now - self._workers.heard.get(worker, 0.0) <= SILENCE_SECONDS:
+            if worker is not None and now - self._workers.last_seen.get(worker, 0.0) <= SILENCE_SECONDS:
                 continue
             self._workers.suspect(worker)
             self._take_back(granted.lease.name)

@@ -176,10 +176,10 @@ class Destination:
 
         Each difference is tested once.
         """
-        asked = (directory, *name_difference(name, other))
-        if asked not in self._answers:
-            self._answers[asked] = is_one_name(self._core, directory, name, other).wait()
-        return self._answers[asked]
+        key = (directory, *name_difference(name, other))
+        if key not in self._answers:
+            self._answers[key] = is_one_name(self._core, directory, name, other).wait()
+        return self._answers[key]
 
     def _chosen(self, options: ClusterOptions) -> str:
         """Return the directory that the tree becomes."""

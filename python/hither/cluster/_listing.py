@@ -107,8 +107,8 @@ class Listing:
             subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors) as listing,  # noqa: S603
         ):
             # Its exit code shows that the process did not read.
-            with contextlib.suppress(BrokenPipeError), cast("IO[bytes]", listing.stdin) as asked:
-                asked.write(url)
+            with contextlib.suppress(BrokenPipeError), cast("IO[bytes]", listing.stdin) as stdin:
+                stdin.write(url)
             ended = False
             for line in listing.stdout or ():
                 entry = json.loads(line)
@@ -125,8 +125,8 @@ class Listing:
                     self.notices[f"{entry['path']}: neither a file nor a directory, left out"] = None
             if listing.wait() != 0 or not ended:
                 errors.seek(max(0, errors.seek(0, io.SEEK_END) - MAX_SAID_BYTES))
-                said = errors.read().decode(errors="replace")
-                message = f"cannot list {redact_url(self._options.source)}: {said.strip()}"
+                reason = errors.read().decode(errors="replace")
+                message = f"cannot list {redact_url(self._options.source)}: {reason.strip()}"
                 raise HitherError(message)
 
     def _state(self, entry: dict[str, Any]) -> FileState:

@@ -738,9 +738,9 @@ def _is_same(known: sqlite3.Row, listed: Mapping[str, Any]) -> bool:
     """Return whether an earlier entry is, as far as is known, equal to the one listed now."""
     if known["is_directory"] or listed["is_directory"]:
         return bool(known["is_directory"] == listed["is_directory"])
-    told = [name for name in ("modified", "validator") if known[name] is not None and listed[name] is not None]
+    compared = [name for name in ("modified", "validator") if known[name] is not None and listed[name] is not None]
     # A weak tag and a strong one differ here: the file may have changed while the tag was weak.
-    return listed["size"] != UNKNOWN_SIZE and all(known[name] == listed[name] for name in ("size", *told))
+    return listed["size"] != UNKNOWN_SIZE and all(known[name] == listed[name] for name in ("size", *compared))
 
 
 def _below(directory: str) -> tuple[str, str | bytes]:

@@ -112,8 +112,8 @@ class MoverFolder:
                     # Another process held the lock to test it, as another mover would.
                     mover = self._start(command)
                 if mover.poll() or time.monotonic() > deadline:
-                    said = (self.path / "log").read_text("utf-8", "replace")[-2000:]
-                    message = f"the mover of {node_name()} did not start: {said.strip() or mover.returncode}"
+                    log = (self.path / "log").read_text("utf-8", "replace")[-2000:]
+                    message = f"the mover of {node_name()} did not start: {log.strip() or mover.returncode}"
                     raise RuntimeError(message)
                 time.sleep(POLL_SECONDS / 4)
 
@@ -150,7 +150,7 @@ def carry_out(job: str, name: str, lease: bytes, size: int, source_addresses: Se
     folder.give(name, lease)
     began = time.monotonic()
     reported = -REPORT_SECONDS
-    heard = (0.0, began)
+    last_beat = (0.0, began)
     is_ending = False
     while True:
         result = folder.result(name)
@@ -168,9 +168,9 @@ def carry_out(job: str, name: str, lease: bytes, size: int, source_addresses: Se
                 is_ending = True
                 secede()
             folder.ensure_mover(source_addresses)
-            if beat != heard[0]:
-                heard = (beat, now)
-            elif now - heard[1] > SILENT_SECONDS:
+            if beat != last_beat[0]:
+                last_beat = (beat, now)
+            elif now - last_beat[1] > SILENT_SECONDS:
                 message = f"the mover of {node_name()} is silent"
                 raise RuntimeError(message)
         time.sleep(POLL_SECONDS)

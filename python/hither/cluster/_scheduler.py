@@ -68,5 +68,5 @@ async def _type(address: str, arguments: dict[str, Any]) -> str:
     from distributed.core import rpc
 
     async with rpc(address, timeout=CONNECT_SECONDS, connection_args=arguments) as server:
-        told = await asyncio.wait_for(server.identity(), CONNECT_SECONDS)
-        return str(told["type"])
+        identity = await asyncio.wait_for(server.identity(), CONNECT_SECONDS)
+        return str(identity["type"])

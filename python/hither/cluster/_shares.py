@@ -41,7 +41,7 @@ class _Holder:
     """The share that the node has confirmed, or had when the run began."""
     sent: Share | None = None
     """The share that was sent to it, and that it has not confirmed yet."""
-    doubted_at: float | None = None
+    unconfirmed_at: float | None = None
     """The time of the last attempt to send one, if its arrival is unknown."""
     leases: set[str] = field(default_factory=set)
     """Leases on which it may be working."""
@@ -94,7 +94,7 @@ class Shares:
         if holder is None or holder.sent != share:
             return
         holder.share = share if confirmed else holder.most()
-        holder.doubted_at = None if confirmed else now
+        holder.unconfirmed_at = None if confirmed else now
         holder.sent = None
 
     def deal(self, now: float) -> dict[str, Share]:
@@ -114,8 +114,8 @@ class Shares:
         free_bandwidth = (self._whole.bandwidth or 0) - sum(share.bandwidth or 0 for share in taken)
         dealt = {}
         for place, (node, holder) in enumerate(sorted(working.items())):
-            doubted_at = holder.doubted_at
-            if holder.sent is not None or (doubted_at is not None and now - doubted_at < REPEAT_SECONDS):
+            unconfirmed_at = holder.unconfirmed_at
+            if holder.sent is not None or (unconfirmed_at is not None and now - unconfirmed_at < REPEAT_SECONDS):
                 continue
             # If connections do not divide evenly, the first nodes get one more.
             target = (
@@ -125,7 +125,7 @@ class Shares:
             has = (holder.share.connections, holder.share.bandwidth or 0)
             more = (max(0, free_connections), max(0, free_bandwidth))
             new = tuple(min(want, had + free) for want, had, free in zip(target, has, more, strict=True))
-            if (new == has and doubted_at is None) or new[0] == 0 or (self._whole.bandwidth and not new[1]):
+            if (new == has and unconfirmed_at is None) or new[0] == 0 or (self._whole.bandwidth and not new[1]):
                 continue
             free_connections -= max(0, new[0] - has[0])
             free_bandwidth -= max(0, new[1] - has[1])

@@ -68,10 +68,10 @@ class Workers:
         self._job = job
         self._suspected: set[str] = set()
         self._threads: dict[str, int] = {}
-        self._asked_at = time.monotonic() - 2
+        self._updated_at = time.monotonic() - 2
         self.nodes: dict[str, NodeFigures] = {}
         """The nodes, by their names."""
-        self.heard: dict[str, float] = {}
+        self.last_seen: dict[str, float] = {}
         """The time of each worker's last report."""
 
     def suspect(self, worker: str | None, *, suspected: bool = True) -> None:
@@ -88,15 +88,15 @@ class Workers:
     def threads(self) -> dict[str, int]:
         """Return the threads of all workers, by address: at most a second old."""
         now = time.monotonic()
-        if now - self._asked_at > 1:
+        if now - self._updated_at > 1:
             try:
-                told = self.ask(self._dask.scheduler.identity)
+                answer = self.ask(self._dask.scheduler.identity)
             except Exception:  # noqa: BLE001
-                if now - self._asked_at > LOST_SECONDS:
+                if now - self._updated_at > LOST_SECONDS:
                     raise ClusterLostError from None
                 return self._threads
-            self._threads = {address: int(it["nthreads"]) for address, it in told["workers"].items()}
-            self._asked_at = now
+            self._threads = {address: int(it["nthreads"]) for address, it in answer["workers"].items()}
+            self._updated_at = now
         return self._threads
 
     def ask(self, what: Callable[..., Any], *arguments: Any, **named: Any) -> Any:  # noqa: ANN401
@@ -134,8 +134,8 @@ class Workers:
 
     def waiting(self) -> dict[str, str]:
         """Return the worker of each task that waits or runs, by its key."""
-        told = self.ask(self._dask.scheduler.processing, workers=None)
-        return {str(key): worker for worker, keys in told.items() for key in keys}
+        answer = self.ask(self._dask.scheduler.processing, workers=None)
+        return {str(key): worker for worker, keys in answer.items() for key in keys}
 
 
 def gather(futures: list[Any], seconds: float) -> dict[str, Any]:
