@@ -172,22 +172,22 @@ impl Credentials {
         lock(&self.shared.state)
     }
 
-    /// Returns the `Authorization` field for `at` for a URL of `asked`. Does not block.
+    /// Returns the `Authorization` field for `at` for a URL of `requested`. Does not block.
     ///
     /// The two origins differ after a redirect. Then no credential is sent unless
     /// [`Credentials::may_follow`] allows it.
     #[must_use]
-    pub fn authorization(&self, asked: &Origin, at: &Origin, now: SystemTime) -> Authorization {
+    pub fn authorization(&self, requested: &Origin, at: &Origin, now: SystemTime) -> Authorization {
         let now = seconds(now);
         let state = self.state();
         let generation = TokenGeneration(state.generation);
-        if self.is_empty() || self.withheld(asked, at).is_some() {
+        if self.is_empty() || self.withheld(requested, at).is_some() {
             return Authorization::Nothing(generation);
         }
-        if state.read.is_none() && !self.is_settled(asked) {
+        if state.read.is_none() && !self.is_settled(requested) {
             return Authorization::NeedsRefresh(generation);
         }
-        match self.chosen(&state, asked) {
+        match self.chosen(&state, requested) {
             ChosenCredential::Basic(basic, _) => Authorization::Ready(basic.header(), generation),
             ChosenCredential::Token(cached) if self.is_due(&state, &cached, now) => {
                 Authorization::NeedsRefresh(generation)
@@ -256,11 +256,11 @@ impl Credentials {
         }
     }
 
-    /// Returns a cache key for the user's identity towards `asked`: hexadecimal digits that reveal
-    /// nothing, empty without credentials and without `fields`, which are sent with every request.
-    /// Reads the sources if they have not been read: blocks like [`Credentials::refresh`].
+    /// Returns a cache key for the user's identity towards `requested`: hexadecimal digits that
+    /// reveal nothing, empty without credentials and without `fields`, which are sent with every
+    /// request. Reads the sources if they have not been read: blocks like [`Credentials::refresh`].
     #[must_use]
-    pub fn cache_partition(&self, asked: &Origin, fields: &[&str], now: SystemTime) -> String {
+    pub fn cache_partition(&self, requested: &Origin, fields: &[&str], now: SystemTime) -> String {
         let mut partition = CachePartition::default();
         if !fields.is_empty() {
             partition.add("fields", fields);
@@ -270,7 +270,7 @@ impl Credentials {
             (state.read.is_none() && !self.is_empty()).then_some(TokenGeneration(state.generation))
         };
         let failed = generation.is_some_and(|generation| self.refresh(generation, now).is_err());
-        match self.chosen(&self.state(), asked) {
+        match self.chosen(&self.state(), requested) {
             // A configured credential is missing: its cache must not be shared with users without
             // credentials.
             ChosenCredential::Nothing if failed => partition.add("unknown", &[]),
@@ -286,7 +286,7 @@ impl Credentials {
                 }
             }
         }
-        if asked.is_encrypted() {
+        if requested.is_encrypted() {
             match self.load_certificate(now, &mut Vec::new()) {
                 Ok(None) => {}
                 Ok(Some(certificate)) => {
@@ -305,7 +305,7 @@ impl Credentials {
         self.config().certificate.is_some()
     }
 
-    /// Returns the certificate for `at`, if it requests one, for a URL of `asked`. Reads files.
+    /// Returns the certificate for `at`, if it requests one, for a URL of `requested`. Reads files.
     ///
     /// # Errors
     ///
@@ -313,11 +313,11 @@ impl Credentials {
     /// can read it, it has expired, or its key is encrypted.
     pub fn client_certificate(
         &self,
-        asked: &Origin,
+        requested: &Origin,
         at: &Origin,
         now: SystemTime,
     ) -> Result<Option<ClientCertificate>> {
-        if at.is_encrypted() && self.withheld(asked, at).is_none() {
+        if at.is_encrypted() && self.withheld(requested, at).is_none() {
             self.load_certificate(now, &mut Vec::new())
         } else {
             Ok(None)
@@ -333,25 +333,25 @@ impl Credentials {
         self.config().trust.load()
     }
 
-    /// Returns true if a credential for `asked` may be sent to `at`; never from TLS to plain text.
+    /// Returns true if `at` may get a credential for `requested`; never from TLS to plain text.
     #[must_use]
-    pub fn may_follow(&self, asked: &Origin, at: &Origin) -> bool {
-        asked == at || at.is_as_safe_as(asked) && self.config().lets_follow(at)
+    pub fn may_follow(&self, requested: &Origin, at: &Origin) -> bool {
+        requested == at || at.is_as_safe_as(requested) && self.config().lets_follow(at)
     }
 
-    pub(crate) fn withheld(&self, asked: &Origin, at: &Origin) -> Option<WithholdReason> {
-        if !self.may_follow(asked, at) {
+    pub(crate) fn withheld(&self, requested: &Origin, at: &Origin) -> Option<WithholdReason> {
+        if !self.may_follow(requested, at) {
             return Some(WithholdReason::Redirected);
         }
         let safe = at.is_encrypted() || at.is_loopback() || self.config().over_plain_http;
         (!safe).then_some(WithholdReason::Plain)
     }
 
-    /// Returns the credential for URLs of `asked`, as far as the sources have been read, and the
-    /// problems of the sources.
-    pub(crate) fn chosen_for(&self, asked: &Origin) -> (ChosenCredential, Vec<String>) {
+    /// Returns the credential for URLs of `requested`, as far as the sources have been read, and
+    /// the problems of the sources.
+    pub(crate) fn chosen_for(&self, requested: &Origin) -> (ChosenCredential, Vec<String>) {
         let state = self.state();
-        (self.chosen(&state, asked), state.problems.clone())
+        (self.chosen(&state, requested), state.problems.clone())
     }
 
     pub(crate) fn load_certificate(
@@ -366,8 +366,8 @@ impl Credentials {
         }
     }
 
-    fn chosen(&self, state: &TokenState, asked: &Origin) -> ChosenCredential {
-        if let Some(basic) = self.basic_of_url(asked) {
+    fn chosen(&self, state: &TokenState, requested: &Origin) -> ChosenCredential {
+        if let Some(basic) = self.basic_of_url(requested) {
             return ChosenCredential::Basic(basic.clone(), "the URL");
         }
         let config = self.config();
@@ -379,23 +379,23 @@ impl Credentials {
         if let Some(basic) = &config.basic {
             return ChosenCredential::Basic(basic.clone(), "the configuration");
         }
-        if let Some(basic) = state.netrc.entry(asked.host()) {
+        if let Some(basic) = state.netrc.entry(requested.host()) {
             return ChosenCredential::Basic(basic.clone(), ".netrc");
         }
         token
             .map_or(ChosenCredential::Nothing, |cached| ChosenCredential::Token(Arc::clone(cached)))
     }
 
-    fn basic_of_url(&self, asked: &Origin) -> Option<&Basic> {
+    fn basic_of_url(&self, requested: &Origin) -> Option<&Basic> {
         let (origin, basic) = self.of_url.as_deref()?;
-        (origin == asked).then_some(basic)
+        (origin == requested).then_some(basic)
     }
 
-    /// Returns true if the credential for `asked` is known without reading a file.
-    fn is_settled(&self, asked: &Origin) -> bool {
+    /// Returns true if the credential for `requested` is known without reading a file.
+    fn is_settled(&self, requested: &Origin) -> bool {
         let config = self.config();
         let explicit = config.token.as_ref().is_some_and(TokenSource::is_explicit);
-        self.basic_of_url(asked).is_some() || !explicit && config.basic.is_some()
+        self.basic_of_url(requested).is_some() || !explicit && config.basic.is_some()
     }
 
     /// Returns true if no source for an `Authorization` field is configured.

@@ -41,7 +41,7 @@ pub struct Request {
 impl Request {
     /// Bytes of the file that are requested, the tail included.
     #[must_use]
-    pub fn asked_bytes(&self) -> u64 {
+    pub fn requested_bytes(&self) -> u64 {
         crate::range::total_bytes(&self.ranges).saturating_add(self.tail)
     }
 }

@@ -20,7 +20,7 @@ pub struct ConnectionActivity {
     /// Its requests in the order in which they were sent.
     pub requests: Vec<RequestActivity>,
     /// The server's statement of its time for all responses of this connection but the last.
-    pub told: Option<ServerShare>,
+    pub reported: Option<ServerShare>,
 }
 
 /// A request. Times are seconds since the job began.

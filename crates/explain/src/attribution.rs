@@ -131,10 +131,10 @@ fn refused(job: &JobEvidence, phases: &PhaseSeconds) -> Cause {
 
 /// Sums of the times that the servers state, weighted by the bytes of each connection: an idle
 /// connection does not limit the others.
-fn told(job: &JobEvidence) -> Option<ServerShare> {
+fn reported(job: &JobEvidence) -> Option<ServerShare> {
     let mut sums = ServerShare::default();
     for connection in &job.connections {
-        let Some(share) = connection.told else { continue };
+        let Some(share) = connection.reported else { continue };
         let bytes: f64 = connection.requests.iter().map(|it| float(it.bytes + it.bytes_sent)).sum();
         sums.total += bytes * share.total;
         sums.disk += bytes * share.disk;
@@ -180,8 +180,8 @@ fn server(job: &JobEvidence, phases: &PhaseSeconds) -> Cause {
             .with("the slowest tenth", 1e3 * slow, "ms")
             .with("requests waiting at a time", in_flight, "")
     };
-    let told = told(job);
-    let share = told.map_or(0.0, |it| ratio(it.disk, it.total));
+    let reported = reported(job);
+    let share = reported.map_or(0.0, |it| ratio(it.disk, it.total));
     let queued = in_flight >= QUEUE_SPREAD && slow >= QUEUE_SPREAD * fast;
     if share < MOSTLY && queued {
         let change = "use another replica as well; the server serves only some requests at a time, more connections wait";
@@ -191,10 +191,10 @@ fn server(job: &JobEvidence, phases: &PhaseSeconds) -> Cause {
     let change =
         "have the file on faster storage, or read it once before: its server's disk is slow";
     let cause = figures(Cause::new(Bottleneck::ServerDisk, phases.server, change));
-    match told {
-        Some(told) => cause.saves(phases.server * share).with(
+    match reported {
+        Some(reported) => cause.saves(phases.server * share).with(
             "of the server's time its disk (told)",
-            100.0 * ratio(told.disk, told.total),
+            100.0 * ratio(reported.disk, reported.total),
             "%",
         ),
         None => cause.saves(phases.server).inferred(),

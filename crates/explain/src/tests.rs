@@ -152,11 +152,11 @@ fn a_server_that_responds_late_is_slow_and_says_why() {
     let mut job = JobEvidence { seconds: 4.0, ..JobEvidence::default() };
     job.connections = vec![connection("http://a", 0.001, &requests)];
     assert!(expect(&job, Bottleneck::ServerDisk, 3.78).inferred);
-    job.connections[0].told = Some(ServerShare { total: 4.0, disk: 3.6, client: 0.0 });
+    job.connections[0].reported = Some(ServerShare { total: 4.0, disk: 3.6, client: 0.0 });
     // The connection is idle, so its time has no weight.
     job.connections.push(connection("http://a", 0.001, &[(0.001, 0.002, 0.003, 100.0, 206)]));
     let idle = ServerShare { total: 4.0, disk: 0.0, client: 0.0 };
-    job.connections.last_mut().unwrap().told = Some(idle);
+    job.connections.last_mut().unwrap().reported = Some(idle);
     assert!(!expect(&job, Bottleneck::ServerDisk, 3.4).inferred);
 }
 

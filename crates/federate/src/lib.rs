@@ -6,8 +6,8 @@
 //!     │
 //!  federation        the name space in force, probes              backend, relay
 //!     │
-//!  name_space        asks endpoints, once for all who wait        questions
-//!     │   ╰─────── referral: who is sent where
+//!  name_space        lookups, shared by waiting clients            single_flight
+//!     │   ╰─────── referral: the endpoint for each client
 //!     │
 //!  prefix_map, merge, name_cache, sites, choice                    pure
 //!     │
@@ -31,10 +31,10 @@ mod merge;
 mod name_cache;
 mod name_space;
 mod prefix_map;
-mod questions;
 mod referral;
 mod relay;
 mod settings;
+mod single_flight;
 mod sites;
 
 pub use choice::{Candidate, LoadMeter, RecentReferrals, rank};

@@ -331,9 +331,9 @@ mod tests {
         // Unknown sizes equal no size, and not each other.
         let unknown = EntryFacts { size: None, ..file(0) };
         for size in [0, 5] {
-            let told = merged(&[(0, unknown), (1, unknown), (2, file(size))]).unwrap();
-            assert_eq!((told.facts, told.holders), (file(size), ids(&[2])));
-            assert_eq!(told.differing, ids(&[0, 1]));
+            let entry = merged(&[(0, unknown), (1, unknown), (2, file(size))]).unwrap();
+            assert_eq!((entry.facts, entry.holders), (file(size), ids(&[2])));
+            assert_eq!(entry.differing, ids(&[0, 1]));
         }
         let alone = merged(&[(1, unknown), (0, unknown)]).unwrap();
         assert_eq!((alone.facts, alone.holders, alone.differing), (unknown, ids(&[0]), ids(&[1])));

@@ -6,9 +6,9 @@
 //! memory only.
 //!
 //! **Request coalescing.** Clients that look up one name at the same time wait for one lookup
-//! ([`questions`](crate::questions)). A caller that needs an entry continues when most endpoints
-//! agree about it ([`Agreement`](crate::Agreement)); one that needs all answers, or a negative one,
-//! waits for the deadline at most.
+//! ([`single_flight`](crate::single_flight)). A caller that needs an entry continues when most
+//! endpoints agree about it ([`Agreement`](crate::Agreement)); one that needs all answers, or a
+//! negative one, waits for the deadline at most.
 //!
 //! **Listings answer for names.** A cached listing shows which endpoints hold each of its names, so
 //! that reading a file just listed sends no request. A complete one also shows which names do not
@@ -38,8 +38,8 @@ use crate::name_cache::NameCache;
 use crate::name_space::checksums::KnownChecksums;
 use crate::name_space::directory_log::{DirectoryLog, ListedDirectory};
 use crate::name_space::directory_memory::{DirectoryMemory, KEPT, UnloggedDirectories};
-use crate::questions::Questions;
 use crate::settings::{FederationConfig, FederationSettings};
+use crate::single_flight::SingleFlight;
 use crate::sites::Sites;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -58,7 +58,7 @@ pub use name_answer::{NameAnswer, Need};
 /// Time for which a name that a client may be writing is not cached.
 const CHANGING: Duration = Duration::from_secs(60);
 /// Memory in bytes for the names that clients may be writing, and for recently invalidated names.
-const REMARKS_BYTES: usize = 4 << 20;
+const NAME_SET_BYTES: usize = 4 << 20;
 
 /// The merged listing of a directory, once it is complete.
 #[derive(Debug, Clone, Default)]
@@ -84,9 +84,9 @@ pub struct NameSpace {
     changing: Mutex<NameCache<()>>,
     checksums: KnownChecksums,
     /// Names that were invalidated because a client returned.
-    doubted: Mutex<NameCache<()>>,
-    asked_names: Questions<NameAnswer>,
-    asked_listings: Questions<ListingAnswer>,
+    invalidated: Mutex<NameCache<()>>,
+    name_lookups: SingleFlight<NameAnswer>,
+    listing_lookups: SingleFlight<ListingAnswer>,
 }
 
 impl NameSpace {
@@ -118,11 +118,11 @@ impl NameSpace {
             listings: Mutex::new(NameCache::new(bytes)),
             directories: DirectoryMemory::default(),
             log: log.map(Arc::new),
-            changing: Mutex::new(NameCache::new(REMARKS_BYTES)),
+            changing: Mutex::new(NameCache::new(NAME_SET_BYTES)),
             checksums: KnownChecksums::default(),
-            doubted: Mutex::new(NameCache::new(REMARKS_BYTES)),
-            asked_names: Questions::default(),
-            asked_listings: Questions::default(),
+            invalidated: Mutex::new(NameCache::new(NAME_SET_BYTES)),
+            name_lookups: SingleFlight::default(),
+            listing_lookups: SingleFlight::default(),
             settings,
         };
         names.restore_directories(now);
@@ -201,7 +201,7 @@ impl NameSpace {
         let enough = |answer: &NameAnswer| {
             answer.is_final || (need == Need::Entry && answer.is_decided(self.settings.agreement))
         };
-        self.asked_names.wait(path, ask, enough).await.map(Arc::new)
+        self.name_lookups.wait(path, ask, enough).await.map(Arc::new)
     }
 
     /// The cached answer about a name, which is always final.
@@ -225,7 +225,7 @@ impl NameSpace {
 
     /// Queries all endpoints that may have a name, and caches the answer.
     async fn ask_about(&self, path: &str, sender: &watch::Sender<NameAnswer>) {
-        let mut asked = FuturesUnordered::new();
+        let mut answers = FuturesUnordered::new();
         let mut answer = NameAnswer::default();
         for (id, endpoint) in self.numbered() {
             let Some(target) = endpoint.storage_path(path) else { continue };
@@ -233,21 +233,21 @@ impl NameSpace {
             if self.health.is_down(&endpoint.name) {
                 continue;
             }
-            asked.push(async move {
+            answers.push(async move {
                 let stat = async { endpoint.storage.stat(&target).await };
                 (id, self.ask(endpoint, self.settings.deadline(), stat).await)
             });
         }
         let mut late = pin!(tokio::time::sleep(self.settings.agreement_time()));
         loop {
-            answer.pending = asked.len();
+            answer.pending = answers.len();
             if answer.merged.is_some() {
                 sender.send_replace(answer.clone());
             }
             let (id, entry) = tokio::select! {
                 biased;
-                told = asked.next() => match told {
-                    Some(told) => told,
+                answered = answers.next() => match answered {
+                    Some(answered) => answered,
                     None => break,
                 },
                 () = &mut late, if !answer.is_late => {
@@ -313,7 +313,7 @@ impl NameSpace {
                 sender.send_replace(ListingAnswer { listing, is_final: true });
             }
         };
-        let answer = self.asked_listings.wait(path, ask, |answer| answer.is_final).await?;
+        let answer = self.listing_lookups.wait(path, ask, |answer| answer.is_final).await?;
         Ok(answer.listing)
     }
 
@@ -343,14 +343,15 @@ impl NameSpace {
 
     /// Invalidates the holders of a file, because a client was redirected there and returned. Rate
     /// limited, since programs that read the same file look like one client.
-    pub(crate) fn doubt(&self, path: &str) {
+    pub(crate) fn invalidate_holders(&self, path: &str) {
         let now = self.clock.now();
         {
-            let mut doubted = lock(&self.doubted);
-            if doubted.get(path, now).is_some() {
+            let mut invalidated = lock(&self.invalidated);
+            if invalidated.get(path, now).is_some() {
                 return;
             }
-            doubted.put(path, (), 0, now + Duration::from_secs_f64(self.settings.return_seconds));
+            let until = now + Duration::from_secs_f64(self.settings.return_seconds);
+            invalidated.put(path, (), 0, until);
         }
         self.forget(path);
     }
@@ -371,8 +372,8 @@ impl NameSpace {
         let now = self.clock.now();
         let has =
             |id| entry.is_some_and(|it| it.holders.contains(&id) || it.differing.contains(&id));
-        let asked = self.numbered().filter(|(_, it)| it.storage_path(path).is_some());
-        let lost = asked.filter(|(id, _)| !has(*id) && self.directories.had(*id, path, now));
+        let responsible = self.numbered().filter(|(_, it)| it.storage_path(path).is_some());
+        let lost = responsible.filter(|(id, _)| !has(*id) && self.directories.had(*id, path, now));
         lost.map(|(id, _)| id).collect()
     }
 

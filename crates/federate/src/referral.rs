@@ -76,7 +76,7 @@ impl NameSpace {
         }
         let (ranked, client, returned) = self.ranked(&entry.holders, request);
         if returned && !request.wants_all {
-            self.doubt(request.path);
+            self.invalidate_holders(request.path);
         }
         let mut redirect = None;
         let mut replicas = Vec::with_capacity(ranked.len());

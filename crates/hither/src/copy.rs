@@ -68,7 +68,7 @@ impl Client {
         let destination = match destination {
             "-" => Destination::Output,
             "/dev/null" => Destination::Discard,
-            path => Destination::Place(self.copy_path(path, &[])?),
+            path => Destination::Path(self.copy_path(path, &[])?),
         };
         hither_transfer::copy(paths, destination, options, progress).await
     }

@@ -69,11 +69,11 @@ impl Client {
         };
         // A server that reports its share of a response does so with the next response on the
         // connection.
-        if evidence.connections.iter().any(|it| it.told.is_some()) {
+        if evidence.connections.iter().any(|it| it.reported.is_some()) {
             let each = evidence.connections.iter().take(PROBE_CONNECTIONS).map(|_| self.stat(&url));
             join_all(each).await;
-            let told = recorder.snapshot().0.into_iter().map(|it| it.told);
-            evidence.connections.iter_mut().zip(told).for_each(|(it, told)| it.told = told);
+            let shares = recorder.snapshot().0.into_iter().map(|it| it.reported);
+            evidence.connections.iter_mut().zip(shares).for_each(|(it, share)| it.reported = share);
         }
         // Without a measurement, the diagnosis says that it is inferred.
         let measured =

@@ -178,9 +178,9 @@ impl RemoteFile {
     ///
     /// As [`RemoteFile::stat`].
     pub async fn stat_async(&self) -> Result<FileStat> {
-        let (size, validator) = match self.told_version().await? {
+        let (size, validator) = match self.reported_version().await? {
             (None, validator) => (self.origin.last_byte(validator.clone()).await?.size, validator),
-            told => told,
+            reported => reported,
         };
         let size = size.ok_or_else(|| {
             let what = format!("{}: the server does not send the size of the file", self.name());
@@ -191,7 +191,7 @@ impl RemoteFile {
     }
 
     /// Size and validator, as far as the server states them.
-    pub(crate) async fn told_version(&self) -> Result<(Option<u64>, Option<String>)> {
+    pub(crate) async fn reported_version(&self) -> Result<(Option<u64>, Option<String>)> {
         if let Some(version) = self.path.version_read() {
             return Ok((version.size, version.validator));
         }

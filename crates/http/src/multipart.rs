@@ -138,9 +138,9 @@ fn still_missing(range: &Option<Range<u64>>) -> String {
     })
 }
 
-/// The position of a part.
+/// The range of a part, and the size of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
+struct PartRange {
     range: Range<u64>,
     total: Option<u64>,
 }
@@ -150,7 +150,7 @@ enum State {
     /// Before the first delimiter.
     Preamble,
     /// Among the fields of a part.
-    Fields { place: Option<Place> },
+    Fields { part: Option<PartRange> },
     /// In the data of a part: the next offset, the end of the part, and the line end of its fields.
     Body { offset: u64, end: u64, line_end: LineEnd },
     /// After the data of a part that ended at `end`, before the line end that is not part of it.
@@ -328,7 +328,7 @@ impl MultipartReader {
 
     fn delimiter(&mut self, line: &Bytes) -> Result<Option<MultipartEvent>, MultipartError> {
         match (self.mark(line), &self.state) {
-            (Some(Mark::Opening), _) => self.state = State::Fields { place: None },
+            (Some(Mark::Opening), _) => self.state = State::Fields { part: None },
             (Some(Mark::Closing), _) => return Ok(Some(self.end(&mut Bytes::new()))),
             (None, State::Delimiter { end }) => return Err(not_a_delimiter(*end, line)),
             // A line of the preamble.
@@ -349,11 +349,11 @@ impl MultipartReader {
         line: &Bytes,
         line_end: LineEnd,
     ) -> Result<Option<MultipartEvent>, MultipartError> {
-        let State::Fields { place } = &mut self.state else {
+        let State::Fields { part } = &mut self.state else {
             return Ok(None);
         };
         if line.is_empty() {
-            let Place { range, total } = place.take().ok_or(MultipartError::NoContentRange)?;
+            let PartRange { range, total } = part.take().ok_or(MultipartError::NoContentRange)?;
             self.state = State::Body { offset: range.start, end: range.end, line_end };
             return Ok(Some(MultipartEvent::PartStart { range, total }));
         }
@@ -371,15 +371,15 @@ impl MultipartReader {
             return Ok(None);
         }
         let found = match ContentRange::parse(&value)? {
-            ContentRange::Satisfied { range, total } => Place { range, total },
+            ContentRange::Satisfied { range, total } => PartRange { range, total },
             ContentRange::Unsatisfied { total } => {
                 return Err(MultipartError::UnsatisfiedPart { total });
             }
         };
-        if place.as_ref().is_some_and(|place| *place != found) {
+        if part.as_ref().is_some_and(|part| *part != found) {
             return Err(MultipartError::TwoContentRanges { seen: excerpt(&value) });
         }
-        *place = Some(found);
+        *part = Some(found);
         Ok(None)
     }
 }

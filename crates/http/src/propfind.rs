@@ -167,7 +167,8 @@ const LAYOUT: [char; 4] = [' ', '\t', '\r', '\n'];
 /// Bytes of a document in which its root element begins.
 const MAX_PROLOG_BYTES: usize = 1024;
 
-/// Parses the response to a PROPFIND of `asked`, whose path is that of the request after redirects.
+/// Parses the response to a PROPFIND of `requested`, whose path is that of the request after
+/// redirects.
 ///
 /// The paths come in the server's order; the requested path itself is among them.
 ///
@@ -175,11 +176,11 @@ const MAX_PROLOG_BYTES: usize = 1024;
 /// See [`PropfindError`].
 pub fn parse(
     body: &[u8],
-    asked: &Uri,
+    requested: &Uri,
     bounds: &PropfindLimits,
 ) -> Result<Vec<Resource>, PropfindError> {
     let tokens = Tokens::new(body, &[DAV], bounds.max_bytes, MAX_DEPTH)?;
-    let base = Base::of(asked, !is_of_xrdhttp(body))?;
+    let base = Base::of(requested, !is_of_xrdhttp(body))?;
     let mut reader = Reader { tokens, base, found: Vec::new() };
     reader.multistatus(bounds.max_resources)?;
     Ok(reader.found)
@@ -242,7 +243,7 @@ impl<'a> Reader<'a> {
         let mut status = None;
         let mut known = Properties::default();
         let mut refused = None;
-        let mut is_told = false;
+        let mut is_described = false;
         while let Some(element) = self.tokens.child()? {
             if is(&element, "href") {
                 if self.found.len() + hrefs.len() >= most {
@@ -253,7 +254,7 @@ impl<'a> Reader<'a> {
                 status = Some(self.status()?);
             } else if is(&element, "propstat") {
                 match self.propstat(&mut known)? {
-                    told if told.is_success() => is_told = true,
+                    status if status.is_success() => is_described = true,
                     StatusCode::NOT_FOUND => {}
                     why => refused = Some(why),
                 }
@@ -266,7 +267,8 @@ impl<'a> Reader<'a> {
         }
         // Refused properties do not affect the name, but a status of insufficient storage means
         // that entries are missing.
-        let refused = refused.filter(|why| !is_told || *why == StatusCode::INSUFFICIENT_STORAGE);
+        let refused =
+            refused.filter(|why| !is_described || *why == StatusCode::INSUFFICIENT_STORAGE);
         let status = status.or(refused).unwrap_or(StatusCode::OK);
         for href in hrefs {
             // Several names may share a status (RFC 4918 section 14.24), never properties.

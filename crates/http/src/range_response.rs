@@ -111,7 +111,7 @@ pub enum RangeResponseError {
     },
 }
 
-/// Classifies the response to a request for `ranges_asked` ranges (a tail counts as one; 0 if none
+/// Classifies the response to a request for `range_count` ranges (a tail counts as one; 0 if none
 /// was requested).
 ///
 /// # Errors
@@ -119,10 +119,10 @@ pub enum RangeResponseError {
 pub fn classify(
     status: StatusCode,
     headers: &HeaderMap,
-    ranges_asked: usize,
+    range_count: usize,
 ) -> Result<RangeResponse, RangeResponseError> {
     match status {
-        StatusCode::PARTIAL_CONTENT => partial(headers, ranges_asked),
+        StatusCode::PARTIAL_CONTENT => partial(headers, range_count),
         StatusCode::OK => whole(headers),
         StatusCode::RANGE_NOT_SATISFIABLE => {
             // The size is optional here: an invalid field counts as absent.
@@ -138,7 +138,7 @@ pub fn classify(
         | StatusCode::URI_TOO_LONG
         | StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
         | StatusCode::BAD_REQUEST
-            if ranges_asked > 1 =>
+            if range_count > 1 =>
         {
             Ok(RangeResponse::TooLarge { status })
         }
@@ -181,12 +181,12 @@ fn single(
     }
 }
 
-fn partial(headers: &HeaderMap, ranges_asked: usize) -> Result<RangeResponse, RangeResponseError> {
+fn partial(headers: &HeaderMap, range_count: usize) -> Result<RangeResponse, RangeResponseError> {
     let content_type = headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
     let content_range = headers.get(CONTENT_RANGE);
     // A file may itself be a stored multipart message: then one range was requested and
     // Content-Range states it.
-    if is_multipart(content_type) && (ranges_asked > 1 || content_range.is_none()) {
+    if is_multipart(content_type) && (range_count > 1 || content_range.is_none()) {
         let boundary = boundary(content_type).ok_or_else(|| RangeResponseError::NoBoundary {
             content_type: excerpt(content_type),
         })?;

@@ -61,15 +61,15 @@ pub fn parse(field: &[u8], most: usize) -> Result<Option<Vec<RangeSpec>>, TooMan
         return Ok(None);
     }
     // A range takes at least three bytes with its comma.
-    let mut asked = Vec::with_capacity((list.len() / 8).min(most));
+    let mut ranges = Vec::with_capacity((list.len() / 8).min(most));
     for item in list.split(|byte| *byte == b',').map(trim).filter(|item| !item.is_empty()) {
         let Some(one) = one(item) else { return Ok(None) };
-        if asked.len() == most {
+        if ranges.len() == most {
             return Err(TooManyRanges { most });
         }
-        asked.push(one);
+        ranges.push(one);
     }
-    Ok(Some(asked).filter(|asked| !asked.is_empty()))
+    Ok(Some(ranges).filter(|ranges| !ranges.is_empty()))
 }
 
 fn one(item: &[u8]) -> Option<RangeSpec> {
@@ -103,8 +103,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn within(field: &str, size: u64) -> Option<Vec<Range<u64>>> {
-        let asked = parse(field.as_bytes(), 100).unwrap()?;
-        Some(asked.into_iter().filter_map(|asked| asked.within(size)).collect())
+        let ranges = parse(field.as_bytes(), 100).unwrap()?;
+        Some(ranges.into_iter().filter_map(|ranges| ranges.within(size)).collect())
     }
 
     #[test]

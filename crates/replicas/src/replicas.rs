@@ -23,7 +23,7 @@ use hither_core::sync::lock;
 use hither_core::{Clock, Endpoint, Limits, LinkEstimate};
 use origins::Origins;
 use replica::ActiveReplica;
-use selection::Among;
+use selection::Candidates;
 use std::sync::Arc;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -149,7 +149,7 @@ impl Replicas {
         // The first replica whose server refused a connection, and the number of its error.
         let mut refusing = None;
         loop {
-            let next = self.choose(&tried, Among::All, request.asked_bytes());
+            let next = self.choose(&tried, Candidates::All, request.requested_bytes());
             let failover = next.is_some() && (self.can_discover() || self.has_several());
             let replica = match next {
                 Some(replica) => replica,

@@ -67,8 +67,8 @@ mod tests {
             (BackendErrorKind::Unconfirmed, 504, false),
         ] {
             let error = HttpError::from(BackendError::new(kind, "no answer"));
-            let told = error.fields.iter().any(|(name, _)| *name == header::RETRY_AFTER);
-            assert_eq!((error.status.as_u16(), told), (status, repeats));
+            let retries = error.fields.iter().any(|(name, _)| *name == header::RETRY_AFTER);
+            assert_eq!((error.status.as_u16(), retries), (status, repeats));
         }
     }
 }

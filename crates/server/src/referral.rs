@@ -68,7 +68,7 @@ pub(crate) async fn answer(
         Intent::Write => context.authorize_writing(request, &request.path)?,
     };
     let schemes = followed_schemes(request);
-    let wants_all = is_get && metalink::is_asked_for(request);
+    let wants_all = is_get && metalink::is_requested(request);
     let wanted = digest_fields::first_wanted(&request.headers).filter(|_| is_get);
     let says_which =
         [WANT_DIGEST, WANT_REPR_DIGEST].iter().any(|it| request.headers.contains_key(it));
@@ -124,7 +124,7 @@ pub(crate) async fn answer(
         response.headers.insert(NAMESPACE, namespace);
     }
     if let Some(sum) = &located.checksum {
-        response.headers.extend(digest_fields::told(&request.headers, sum));
+        response.headers.extend(digest_fields::of_checksum(&request.headers, sum));
     }
     Ok(Some(response))
 }

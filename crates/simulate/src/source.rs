@@ -281,18 +281,18 @@ impl SimulatedSource {
         connection.finish(last, false);
         let state = self.state();
         Ok(ResponseMeta {
-            size: self.told_size(),
+            size: self.reported_size(),
             validator: Some(state.validator.clone()),
             ..ResponseMeta::default()
         })
     }
 
-    fn told_size(&self) -> Option<u64> {
+    fn reported_size(&self) -> Option<u64> {
         self.tells_size.then(|| self.content.len())
     }
 
     fn unchanged(&self, request: &Request) -> Result<()> {
-        let size = self.told_size();
+        let size = self.reported_size();
         if let Some((seen, expected)) = size.zip(request.size).filter(|(seen, it)| seen != it) {
             return Err(Error::new(
                 ErrorKind::Changed,

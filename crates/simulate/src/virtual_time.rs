@@ -44,9 +44,9 @@ impl std::fmt::Debug for Spawned {
 
 /// True once a future has been woken.
 #[derive(Debug)]
-struct Woken(AtomicBool);
+struct WakeFlag(AtomicBool);
 
-impl Wake for Woken {
+impl Wake for WakeFlag {
     fn wake(self: Arc<Self>) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -76,7 +76,7 @@ impl VirtualTime {
     pub fn run<T>(&self, work: impl Future<Output = T>, stop: &AtomicBool) -> Option<T> {
         let mut work = pin!(work);
         let mut tasks = FuturesUnordered::new();
-        let woken = Arc::new(Woken(AtomicBool::new(true)));
+        let woken = Arc::new(WakeFlag(AtomicBool::new(true)));
         let waker = Waker::from(Arc::clone(&woken));
         let mut context = Context::from_waker(&waker);
         loop {

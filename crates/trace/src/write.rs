@@ -200,9 +200,9 @@ impl Block {
 
 /// Appends ranges, the first one encoded relative to `end`; returns the end of the last one.
 fn put_ranges(out: &mut Vec<u8>, ranges: &[Range<u64>], adjacent: bool, mut end: u64) -> u64 {
-    let mut told = adjacent;
+    let mut is_adjacent = adjacent;
     for range in ranges {
-        if !std::mem::take(&mut told) {
+        if !std::mem::take(&mut is_adjacent) {
             varint::put_signed(out, difference(range.start, end));
         }
         varint::put(out, range::len(range));

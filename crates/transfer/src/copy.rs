@@ -66,7 +66,7 @@ pub async fn copy(
     }
     setup::refuse_shared_targets(&sources, &destination)?;
     let job = setup::job_name(&sources, &destination);
-    let is_persistent = matches!(destination, Destination::Place(_) | Destination::File(_));
+    let is_persistent = matches!(destination, Destination::Path(_) | Destination::File(_));
     let folder = options.journal.as_ref().filter(|_| is_persistent);
     let mut notices = Vec::new();
     let opened = folder.map(|folder| Journal::open(folder, &job, &mut notices)).transpose()?;

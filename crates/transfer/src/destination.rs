@@ -33,7 +33,7 @@ pub struct CopyPath {
 #[derive(Debug, Clone)]
 pub enum Destination {
     /// A file or directory.
-    Place(CopyPath),
+    Path(CopyPath),
     /// A file of exactly this name, also if a directory has that name.
     File(CopyPath),
     /// The standard output: the bytes of files, one after the other.
@@ -96,8 +96,8 @@ impl Destination {
             Self::Output => Ok(Target::Output),
             Self::Discard => Ok(Target::Discard),
             Self::File(place) => Ok(place.target()),
-            Self::Place(place) if !into || source.contents => Ok(place.target()),
-            Self::Place(place) => {
+            Self::Path(place) if !into || source.contents => Ok(place.target()),
+            Self::Path(place) => {
                 let name = source.last_name().ok_or_else(|| {
                     Error::new(
                         ErrorKind::Invalid,
@@ -111,7 +111,7 @@ impl Destination {
 
     pub(crate) fn name(&self) -> String {
         match self {
-            Self::Place(place) | Self::File(place) => place.name(),
+            Self::Path(place) | Self::File(place) => place.name(),
             Self::Output => "-".to_owned(),
             Self::Discard => "/dev/null".to_owned(),
         }

@@ -7,7 +7,7 @@
 //! when it is renewed.
 
 use crate::config::TransportConfig;
-use crate::http::server_reason::said;
+use crate::http::server_reason::quoted_reason;
 use crate::location::Location;
 use hither_auth::{Action, AuthError, Authorization, RejectedRequest, Secret, TokenGeneration};
 use hither_core::error::{Error, ErrorKind, Result};
@@ -133,11 +133,11 @@ pub(crate) fn refusal(
     let why = explained(location, config, action(method), status.as_u16(), challenge);
     let reason = status.canonical_reason().unwrap_or_default();
     let code = status.as_u16();
-    let said = said(headers, body);
+    let quoted = quoted_reason(headers, body);
     let advice = location.token_advice();
     Some(Error::new(
         kind,
-        format!("{location}: the server responded with {code} ({reason}){said}: {why}{advice}"),
+        format!("{location}: the server responded with {code} ({reason}){quoted}: {why}{advice}"),
     ))
 }
 
@@ -150,9 +150,10 @@ pub(crate) fn explained(
     status: u16,
     challenge: Option<&str>,
 ) -> String {
-    let asked = location.original_origin();
+    let requested = location.original_origin();
     let at = &location.current_origin();
-    let refusal = RejectedRequest { asked, at, action, path: location.path(), status, challenge };
+    let refusal =
+        RejectedRequest { requested, at, action, path: location.path(), status, challenge };
     location.credentials(&config.credentials).explain_rejection(&refusal, SystemTime::now())
 }
 

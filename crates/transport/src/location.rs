@@ -52,7 +52,7 @@ pub struct Location {
     url: Url,
     host: String,
     port: u16,
-    asked: Arc<Asked>,
+    user_url: Arc<UserUrl>,
     role: PelicanRole,
 }
 
@@ -81,7 +81,7 @@ impl Protocol {
 /// The URL that the user gave, from which redirects and documents led here. Credentials are meant
 /// for its server.
 #[derive(Clone, PartialEq, Eq)]
-struct Asked {
+struct UserUrl {
     origin: Origin,
     /// The user and password in the URL. Over XRootD a user name is not a credential.
     basic: Option<Basic>,
@@ -93,7 +93,7 @@ struct Asked {
     signed: bool,
 }
 
-impl Asked {
+impl UserUrl {
     fn new(origin: Origin) -> Self {
         Self { origin, basic: None, login: None, fields: HeaderMap::new(), signed: false }
     }
@@ -140,7 +140,7 @@ impl Location {
             let reference = redact_reference(reference);
             Error::new(ErrorKind::Protocol, format!("redirect to {reference:?}: {error}"))
         })?;
-        Self::from_url(url, Some(Arc::clone(&self.asked)))
+        Self::from_url(url, Some(Arc::clone(&self.user_url)))
     }
 
     /// The same file on the server that an XRootD server redirects to, with `opaque` appended to
@@ -163,7 +163,7 @@ impl Location {
             return Err(Error::new(ErrorKind::Protocol, what));
         }
         url.set_query(None);
-        let mut other = Self::from_url(url, Some(Arc::clone(&self.asked)))?;
+        let mut other = Self::from_url(url, Some(Arc::clone(&self.user_url)))?;
         let may = other.may_receive_credentials(credentials);
         let own = self.opaque().map(|own| if may { own } else { without_tokens(&own) });
         let words: Vec<_> = [own, opaque.map(str::to_owned)].into_iter().flatten().collect();
@@ -180,9 +180,11 @@ impl Location {
         let mut other = self.clone();
         // The schemes are of one protocol, so the change is allowed.
         let _always = other.url.set_scheme("roots");
-        if self.current_origin() == self.asked.origin {
-            other.asked =
-                Arc::new(Asked { origin: other.current_origin(), ..Asked::clone(&self.asked) });
+        if self.current_origin() == self.user_url.origin {
+            other.user_url = Arc::new(UserUrl {
+                origin: other.current_origin(),
+                ..UserUrl::clone(&self.user_url)
+            });
         }
         other
     }
@@ -197,10 +199,10 @@ impl Location {
             let text = redact_reference(text);
             Error::new(ErrorKind::Protocol, format!("{self}: redirect to {text:?}: {error}"))
         })?;
-        Self::from_url(url, Some(Arc::clone(&self.asked)))
+        Self::from_url(url, Some(Arc::clone(&self.user_url)))
     }
 
-    fn from_url(mut url: Url, asked: Option<Arc<Asked>>) -> Result<Self> {
+    fn from_url(mut url: Url, user_url: Option<Arc<UserUrl>>) -> Result<Self> {
         let Some((protocol, scheme, usual_port)) = Protocol::of(url.scheme()) else {
             return Err(Error::new(
                 ErrorKind::Unsupported,
@@ -210,7 +212,7 @@ impl Location {
                 ),
             ));
         };
-        if url.fragment().is_some() && asked.is_none() {
+        if url.fragment().is_some() && user_url.is_none() {
             let text = redact_url(url.as_str());
             let what = format!(
                 "{text}: a URL of a file has no fragment: write %23 for the character # in a name"
@@ -224,15 +226,15 @@ impl Location {
             return Err(Error::new(ErrorKind::Invalid, format!("{text} names no host")));
         };
         let port = url.port().unwrap_or(usual_port);
-        let asked = match asked {
-            Some(asked) => asked,
+        let user_url = match user_url {
+            Some(user_url) => user_url,
             None => {
                 let origin = Origin::new(scheme, &host, port);
                 let (basic, login) = match protocol {
                     Protocol::Http => (basic(&url)?, None),
                     Protocol::Xrootd => (None, login(&url)),
                 };
-                Arc::new(Asked { basic, login, ..Asked::new(origin) })
+                Arc::new(UserUrl { basic, login, ..UserUrl::new(origin) })
             }
         };
         // A URL with a host may have these, and the schemes are of one protocol.
@@ -242,7 +244,7 @@ impl Location {
             // The parser does not know the default port.
             let _always = url.set_port(Some(port).filter(|port| *port != usual_port));
         }
-        Ok(Self { url, host, port, asked, role: PelicanRole::None })
+        Ok(Self { url, host, port, user_url, role: PelicanRole::None })
     }
 
     /// The protocol of the URL.
@@ -278,7 +280,7 @@ impl Location {
     /// The login name for XRootD, if the URL had one.
     #[must_use]
     pub(crate) fn login(&self) -> Option<&str> {
-        self.asked.login.as_deref()
+        self.user_url.login.as_deref()
     }
 
     /// The URL of `path` below here. Its components are encoded; with `directory` it ends with a

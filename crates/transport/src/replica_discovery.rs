@@ -153,8 +153,8 @@ impl Network {
         if reply.status != StatusCode::OK {
             let refusal = reply.refusal.clone();
             return Err(refusal.unwrap_or_else(|| {
-                let said = server_reason::said(&reply.headers, &reply.body);
-                of_status(reply.status, &document.to_string(), &said, None)
+                let reason = server_reason::quoted_reason(&reply.headers, &reply.body);
+                of_status(reply.status, &document.to_string(), &reason, None)
             }));
         }
         Ok(reply.body)

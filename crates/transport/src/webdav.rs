@@ -101,7 +101,7 @@ impl Storage for WebDavStorage {
 
     async fn stat_directory(&self, path: &str) -> Result<Option<DirEntry>> {
         check_path(path)?;
-        listing::told_properties(&self.session, path, true).await
+        listing::supported_properties(&self.session, path, true).await
     }
 
     fn list_batches<'a>(&'a self, path: &'a str) -> BoxStream<'a, Result<Listing>> {
@@ -228,15 +228,16 @@ impl Storage for WebDavStorage {
             );
             return Err(Error::new(ErrorKind::Unsupported, what).with_source(error));
         }
-        let told = matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::Unauthenticated);
+        let is_denied =
+            matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::Unauthenticated);
         let exists = async || {
             let found = self.session.look(path).await?;
             Ok::<_, Error>(found.is_some() || self.session.look_for(path, true).await?.is_some())
         };
-        if !told && exists().await? {
+        if !is_denied && exists().await? {
             return Err(self.session.exists(path));
         }
-        if !told && self.session.look(parent(path)).await?.is_none() {
+        if !is_denied && self.session.look(parent(path)).await?.is_none() {
             return Err(self.session.missing(parent(path)));
         }
         Err(error)

@@ -243,9 +243,9 @@ impl Tuner {
 
     /// Ends a step of the ladder.
     fn end_step(&mut self, mut ladder: Ladder, interval: &Interval) {
-        if interval.bottleneck == Bottleneck::Behind {
+        if interval.bottleneck == Bottleneck::Downstream {
             let to = ladder.best.map_or(self.setting, |(best, _)| best.min(self.setting));
-            return self.settle(to, interval, Reason::SlowerBehind);
+            return self.settle(to, interval, Reason::DownstreamSlower);
         }
         let rate = interval.ln_rate();
         if !interval.is_bursty {
@@ -268,7 +268,7 @@ impl Tuner {
             let reason = match gain {
                 None => Reason::FirstStep,
                 Some(gain) if has_gained => Reason::Gained { gain },
-                Some(gain) => Reason::OnceMore { gain },
+                Some(gain) => Reason::SmallGain { gain },
             };
             self.phase = Phase::Ladder(ladder);
             return self.decide(next, interval, reason);
@@ -324,7 +324,7 @@ impl Tuner {
     }
 
     fn hold(&mut self, mut holding: Holding, interval: &Interval) {
-        let can_rise = interval.bottleneck != Bottleneck::Behind;
+        let can_rise = interval.bottleneck != Bottleneck::Downstream;
         let result = holding.end_interval(interval.ln_rate(), can_rise, self.limits);
         let to = holding.in_use();
         self.phase = Phase::Hold(holding);
@@ -337,8 +337,8 @@ impl Tuner {
                 }
                 self.decide(to, interval, Reason::TrialKept { gain });
             }
-            HoldResult::GivenBack { gain } => {
-                self.decide(to, interval, Reason::TrialGivenBack { gain });
+            HoldResult::Reverted { gain } => {
+                self.decide(to, interval, Reason::TrialReverted { gain });
             }
             HoldResult::Changed { change } => {
                 let from = if change < 0.0 { self.setting / 2 } else { self.setting };

@@ -25,8 +25,8 @@ use std::time::SystemTime;
 #[derive(Debug, Clone, Copy)]
 pub struct RejectedRequest<'a> {
     /// Origin of the URL that the user gave.
-    pub asked: &'a Origin,
-    /// Origin that rejected the request; differs from `asked` after a redirect.
+    pub requested: &'a Origin,
+    /// Origin that rejected the request; differs from `requested` after a redirect.
     pub at: &'a Origin,
     /// The operation that was requested.
     pub action: Action,
@@ -42,9 +42,9 @@ impl Credentials {
     /// Explains a rejected request. May read the certificate's files.
     #[must_use]
     pub fn explain_rejection(&self, rejected: &RejectedRequest<'_>, now: SystemTime) -> String {
-        let RejectedRequest { asked, at, .. } = *rejected;
-        let (chosen, mut problems) = self.chosen_for(asked);
-        let mut clauses = match (&chosen, self.withheld(asked, at)) {
+        let RejectedRequest { requested, at, .. } = *rejected;
+        let (chosen, mut problems) = self.chosen_for(requested);
+        let mut clauses = match (&chosen, self.withheld(requested, at)) {
             (ChosenCredential::Nothing, _) => vec![self.nothing(rejected)],
             (chosen, Some(why)) => vec![withheld(chosen, why, rejected)],
             (ChosenCredential::Basic(basic, place), None) => {
@@ -56,7 +56,7 @@ impl Credentials {
             }
             (ChosenCredential::Token(cached), None) => token(cached, rejected, seconds(now)),
         };
-        let withheld = self.withheld(asked, at).is_some();
+        let withheld = self.withheld(requested, at).is_some();
         let certificate = if withheld || !at.is_encrypted() {
             Ok(None)
         } else {
@@ -68,7 +68,8 @@ impl Credentials {
             Err(error) => problems.push(error.line()),
         }
         clauses.extend(problems);
-        clauses.extend(rejected.challenge.and_then(|challenge| said(challenge, &chosen)));
+        clauses
+            .extend(rejected.challenge.and_then(|challenge| challenge_reason(challenge, &chosen)));
         clauses.join("; ")
     }
 
@@ -108,17 +109,17 @@ fn withheld(
         ChosenCredential::Token(cached) => format!("the token from {}", cached.place),
         _ => "the password".to_owned(),
     };
-    let RejectedRequest { asked, at, .. } = rejected;
+    let RejectedRequest { requested, at, .. } = rejected;
     match why {
-        WithholdReason::Redirected if asked.is_document() => format!(
+        WithholdReason::Redirected if requested.is_document() => format!(
             "{what} was not sent: a document named {at}; allow it to follow to {} if you trust that server",
             at.host()
         ),
-        WithholdReason::Redirected if !at.is_as_safe_as(asked) => {
-            format!("{what} was not sent: it is meant for {asked}, and {at} does not encrypt")
+        WithholdReason::Redirected if !at.is_as_safe_as(requested) => {
+            format!("{what} was not sent: it is meant for {requested}, and {at} does not encrypt")
         }
         WithholdReason::Redirected => format!(
-            "{what} was not sent: it is meant for {asked}, and the redirect led to {at}; allow it to follow to {} if both \
+            "{what} was not sent: it is meant for {requested}, and the redirect led to {at}; allow it to follow to {} if both \
              belong together",
             at.host()
         ),
@@ -185,7 +186,7 @@ fn blamed(claims: &Claims, rejected: &RejectedRequest<'_>, now: i64) -> Vec<Stri
         ));
     }
     let meant = |audience: &String| {
-        is_meant_for(audience, rejected.at) || is_meant_for(audience, rejected.asked)
+        is_meant_for(audience, rejected.at) || is_meant_for(audience, rejected.requested)
     };
     if !claims.audience.is_empty() && !claims.audience.iter().any(meant) {
         let audience = quoted(&claims.audience.join(" "));
@@ -247,7 +248,7 @@ fn is_meant_for(audience: &str, server: &Origin) -> bool {
 }
 
 /// The server's reason: the schemes that it accepts, and its message.
-fn said(challenge: &str, chosen: &ChosenCredential) -> Option<String> {
+fn challenge_reason(challenge: &str, chosen: &ChosenCredential) -> Option<String> {
     let challenge = match chosen {
         ChosenCredential::Token(cached) => cached.token.redacted(challenge),
         ChosenCredential::Basic(basic, _) => basic.redacted(challenge),

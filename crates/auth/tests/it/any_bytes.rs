@@ -75,7 +75,7 @@ fn explained(token: &Secret, path: &str, challenge: &str) {
     for status in [401, 403] {
         let challenge = Some(challenge);
         let refusal = RejectedRequest {
-            asked: &asked,
+            requested: &asked,
             at: &asked,
             action: Action::Read,
             path,

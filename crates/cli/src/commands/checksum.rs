@@ -66,11 +66,11 @@ fn checksum(
     algorithm: Algorithm,
     gate: &Semaphore,
 ) -> Result<FileChecksum, Error> {
-    let checksum = told_or_computed(client, url, algorithm, gate);
+    let checksum = reported_or_computed(client, url, algorithm, gate);
     checksum.map_err(|error| client.block_on(client.explain_read(url, error)))
 }
 
-fn told_or_computed(
+fn reported_or_computed(
     client: &Client,
     url: &str,
     algorithm: Algorithm,

@@ -98,6 +98,6 @@ fn output_of(command: &mut Command) -> Result<String, CommandError> {
     if done.status.success() {
         return Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned());
     }
-    let said = String::from_utf8_lossy(&done.stderr);
-    Err(CommandError::local(format!("{name} failed: {}", done.status), said.trim()))
+    let output = String::from_utf8_lossy(&done.stderr);
+    Err(CommandError::local(format!("{name} failed: {}", done.status), output.trim()))
 }

@@ -1,6 +1,6 @@
 //! The cause of a transfer's duration.
 
-use super::{Cause, MOSTLY, count, decode, quantile, ratio, requests, server_waits, told};
+use super::{Cause, MOSTLY, count, decode, quantile, ratio, reported, requests, server_waits};
 use crate::activity::{PhaseSeconds, rtt};
 use crate::evidence::float;
 use crate::{Bottleneck, JobEvidence};
@@ -109,7 +109,7 @@ pub(super) fn cause(job: &JobEvidence, rates: &TransferRates) -> Cause {
         let gain = rates.best.map_or(half, |it| rates.gain(it.1));
         return local_disk(job, rates.seconds, gain);
     }
-    let disk = told(job).map(|it| ratio(it.disk, it.total));
+    let disk = reported(job).map(|it| ratio(it.disk, it.total));
     if let Some(share) = disk.filter(|it| *it >= MOSTLY) {
         return rates.on(server_disk(rates)).saves(rates.seconds * share).with(
             "of the server's time its disk (told)",
@@ -290,10 +290,10 @@ fn periodicity(job: &JobEvidence, rtt: f64) -> Option<f64> {
 
 /// A limit of all connections together as the cause: more connections do not increase the rate, or
 /// this was not measured.
-fn common_limit(job: &JobEvidence, rates: &TransferRates, is_told: bool) -> Cause {
+fn common_limit(job: &JobEvidence, rates: &TransferRates, is_reported: bool) -> Cause {
     let waits = quantile(&server_waits(job), 0.5);
     let late = waits >= 0.005 && waits >= 2.0 * rates.rtt;
-    if late && !is_told && !is_queued(job, rates) {
+    if late && !is_reported && !is_queued(job, rates) {
         return rates.on(server_disk(rates).inferred().saves(rates.seconds / 2.0)).with(
             "response begins after a round trip and",
             1e3 * waits,

@@ -21,9 +21,9 @@ use std::time::Duration;
 use tracing::warn;
 
 /// Maximum number of holders from which the checksum of a file is requested.
-const MAX_ASKED: usize = 4;
+const MAX_HOLDERS: usize = 4;
 /// Memory for each of the caches of [`KnownChecksums`], in bytes.
-const REMARKS_BYTES: usize = 4 << 20;
+const CACHE_BYTES: usize = 4 << 20;
 /// Time for which holders are excluded.
 const EXCLUDED: Duration = Duration::from_hours(1);
 /// Time after which a conflict is logged again.
@@ -33,7 +33,7 @@ const LOGGED: Duration = Duration::from_hours(24);
 #[derive(Debug)]
 pub(super) struct KnownChecksums {
     /// The last requested checksum of each file; none if no holder has one of that kind.
-    told: Mutex<NameCache<(Algorithm, Option<Checksum>)>>,
+    reported: Mutex<NameCache<(Algorithm, Option<Checksum>)>>,
     /// The endpoints at which a file has another checksum.
     differing: Mutex<NameCache<Arc<[EndpointId]>>>,
     /// The names for which a conflict was logged.
@@ -43,16 +43,16 @@ pub(super) struct KnownChecksums {
 impl Default for KnownChecksums {
     fn default() -> Self {
         Self {
-            told: Mutex::new(NameCache::new(REMARKS_BYTES)),
-            differing: Mutex::new(NameCache::new(REMARKS_BYTES)),
-            logged: Mutex::new(NameCache::new(REMARKS_BYTES)),
+            reported: Mutex::new(NameCache::new(CACHE_BYTES)),
+            differing: Mutex::new(NameCache::new(CACHE_BYTES)),
+            logged: Mutex::new(NameCache::new(CACHE_BYTES)),
         }
     }
 }
 
 impl KnownChecksums {
     pub(super) fn remove(&self, path: &str) {
-        lock(&self.told).remove(path);
+        lock(&self.reported).remove(path);
         lock(&self.differing).remove(path);
     }
 }
@@ -67,26 +67,26 @@ impl NameSpace {
         holders: &[EndpointId],
     ) -> Option<Checksum> {
         let now = self.clock.now();
-        let known = lock(&self.checksums.told).get(path, now);
+        let known = lock(&self.checksums.reported).get(path, now);
         if let Some((_, known)) = known.filter(|(of, _)| *of == algorithm) {
             return known;
         }
-        let asked = holders.iter().filter_map(|id| Some((*id, self.endpoint(*id)?)));
-        let asked = asked.filter(|(_, it)| !self.health.is_down(&it.name)).take(MAX_ASKED);
-        let mut answers: FuturesUnordered<_> = asked
+        let queried = holders.iter().filter_map(|id| Some((*id, self.endpoint(*id)?)));
+        let queried = queried.filter(|(_, it)| !self.health.is_down(&it.name)).take(MAX_HOLDERS);
+        let mut answers: FuturesUnordered<_> = queried
             .filter_map(|(id, endpoint)| Some((id, endpoint, endpoint.storage_path(path)?)))
             .map(async |(id, it, target)| (id, it.storage.checksum(&target, algorithm).await))
             .collect();
-        let mut told = Vec::new();
+        let mut sums = Vec::new();
         let mut is_sure = true;
         let mut is_late = self.settings.agreement == Agreement::First;
         let mut late = pin!(tokio::time::sleep(self.settings.agreement_time()));
         let mut deadline = pin!(tokio::time::sleep(self.settings.deadline()));
-        while !is_late || told.is_empty() {
+        while !is_late || sums.is_empty() {
             tokio::select! {
                 biased;
                 answer = answers.next() => match answer {
-                    Some((id, Ok(Some(sum)))) => told.push((id, sum)),
+                    Some((id, Ok(Some(sum)))) => sums.push((id, sum)),
                     Some((_, Ok(None))) => {}
                     Some((_, Err(_))) => is_sure = false,
                     None => break,
@@ -100,28 +100,28 @@ impl NameSpace {
                 }
             }
         }
-        told.sort_unstable_by_key(|(id, _)| *id);
-        let votes = |sum: &Checksum| told.iter().filter(|(_, it)| it == sum).count();
+        sums.sort_unstable_by_key(|(id, _)| *id);
+        let votes = |sum: &Checksum| sums.iter().filter(|(_, it)| it == sum).count();
         // `max_by_key` returns the last of equal maxima, so the order is reversed.
-        let most = told.iter().rev().max_by_key(|(_, sum)| votes(sum)).map(|(_, sum)| sum.clone());
+        let most = sums.iter().rev().max_by_key(|(_, sum)| votes(sum)).map(|(_, sum)| sum.clone());
         if let Some(most) = &most {
-            self.note_checksums(path, most, &told);
+            self.note_checksums(path, most, &sums);
         }
         if (is_sure || most.is_some()) && !self.is_changing(path) {
             let until = now + Duration::from_secs_f64(self.settings.positive_seconds);
             let bytes = size_of::<(Algorithm, Option<Checksum>)>();
-            lock(&self.checksums.told).put(path, (algorithm, most.clone()), bytes, until);
+            lock(&self.checksums.reported).put(path, (algorithm, most.clone()), bytes, until);
         }
         most
     }
 
     /// Excludes holders that state another checksum than `most`.
-    fn note_checksums(&self, path: &str, most: &Checksum, told: &[(EndpointId, Checksum)]) {
-        let (same, differing): (Vec<_>, Vec<_>) = told.iter().partition(|(_, sum)| sum == most);
+    fn note_checksums(&self, path: &str, most: &Checksum, sums: &[(EndpointId, Checksum)]) {
+        let (same, differing): (Vec<_>, Vec<_>) = sums.iter().partition(|(_, sum)| sum == most);
         if differing.is_empty() {
             return;
         }
-        let ids = |told: Vec<&(EndpointId, _)>| told.into_iter().map(|(id, _)| *id).collect();
+        let ids = |sums: Vec<&(EndpointId, _)>| sums.into_iter().map(|(id, _)| *id).collect();
         let holders: Vec<_> = ids(same);
         let differing: Vec<_> = ids(differing);
         let now = self.clock.now();

@@ -25,11 +25,11 @@ const LOGGED: Duration = Duration::from_hours(24);
 pub(super) type ListedDirectories = BTreeSet<(EndpointId, Box<str>)>;
 
 /// The same, with the times until which they count.
-type KnownDirectories = BTreeMap<(EndpointId, Box<str>), Until>;
+type KnownDirectories = BTreeMap<(EndpointId, Box<str>), Expiry>;
 
 /// The time until which a directory counts: in memory, and by its last record in the log.
 #[derive(Debug, Clone, Copy)]
-struct Until {
+struct Expiry {
     memory: Duration,
     log: Duration,
 }
@@ -84,7 +84,7 @@ impl DirectoryMemory {
             if is_inside { (parent(path), file_name(path)) } else { (path, "") };
         let mut memory = lock(&self.0);
         let mut known = known(&mut memory, directory, now);
-        known.insert((endpoint, name.into()), Until { memory: until, log: until });
+        known.insert((endpoint, name.into()), Expiry { memory: until, log: until });
         keep(&mut memory, directory, known, now);
     }
 
@@ -131,7 +131,7 @@ impl DirectoryMemory {
 /// Records that a directory was listed. Returns true if that has to be logged.
 fn saw(known: &mut KnownDirectories, directory: (EndpointId, Box<str>), now: Duration) -> bool {
     let memory = now + KEPT;
-    let until = known.entry(directory).or_insert(Until { memory, log: Duration::ZERO });
+    let until = known.entry(directory).or_insert(Expiry { memory, log: Duration::ZERO });
     until.memory = memory;
     let is_unlogged = until.log + LOGGED <= memory;
     if is_unlogged {
@@ -158,7 +158,7 @@ fn keep(
     now: Duration,
 ) {
     let names = known.keys().map(|(_, name)| name.len());
-    let bytes = names.map(|name| name + size_of::<((EndpointId, Box<str>), Until)>()).sum();
+    let bytes = names.map(|name| name + size_of::<((EndpointId, Box<str>), Expiry)>()).sum();
     if known.is_empty() {
         memory.remove(path);
     } else {

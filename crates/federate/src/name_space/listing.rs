@@ -19,7 +19,7 @@ const DESCRIBED: Duration = Duration::from_secs(1);
 impl NameSpace {
     pub(super) async fn ask_for_listing(&self, path: &str) -> Option<Arc<MergedListing>> {
         let mut merger = ListingMerger::new(self.settings.compare_dates);
-        let mut asked = FuturesUnordered::new();
+        let mut answers = FuturesUnordered::new();
         let mut exists = false;
         for (id, endpoint) in self.numbered() {
             for name in endpoint.prefixes.leading_names(path) {
@@ -32,7 +32,7 @@ impl NameSpace {
                 merger.add_unanswered(id);
                 continue;
             }
-            asked.push(async move {
+            answers.push(async move {
                 let list = async { endpoint.storage.list(&target).await };
                 let listed = self.ask(endpoint, self.settings.listing_deadline(), list).await;
                 (id, target == endpoint.root(), is_inside, listed)
@@ -44,7 +44,7 @@ impl NameSpace {
         let mut files = Vec::new();
         let mut directories = ListedDirectories::new();
         let mut unlogged = Vec::new();
-        while let Some((id, is_root, is_inside, listed)) = asked.next().await {
+        while let Some((id, is_root, is_inside, listed)) = answers.next().await {
             match listed {
                 Ok(listing) => {
                     exists = true;

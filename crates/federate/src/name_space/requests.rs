@@ -12,9 +12,9 @@ impl NameSpace {
         &self,
         endpoint: &Endpoint,
         deadline: Duration,
-        question: impl Future<Output = Result<T>>,
+        request: impl Future<Output = Result<T>>,
     ) -> Result<T> {
-        self.request(endpoint, deadline, Effect::Read, question).await
+        self.request(endpoint, deadline, Effect::Read, request).await
     }
 
     /// Lets an endpoint change the entries at `paths`, and invalidates what is cached about them,
@@ -43,10 +43,10 @@ impl NameSpace {
         endpoint: &Endpoint,
         deadline: Duration,
         effect: Effect,
-        question: impl Future<Output = Result<T>>,
+        request: impl Future<Output = Result<T>>,
     ) -> Result<T> {
         let began = self.clock.now();
-        let answer = tokio::time::timeout(deadline, question).await.unwrap_or_else(|_| {
+        let answer = tokio::time::timeout(deadline, request).await.unwrap_or_else(|_| {
             let what = format!(
                 "{} has not answered within {} s",
                 endpoint.storage.name(),

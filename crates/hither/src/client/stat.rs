@@ -42,7 +42,7 @@ impl Client {
             return Err(error);
         }
         let file = self.file(url)?;
-        let read = file.told_version();
+        let read = file.reported_version();
         let is_busy = error.retry().is_hopeful() || error.failure() == Failure::OneServer;
         let read = if is_busy {
             let Ok(read) = tokio::time::timeout(BUSY_SERVER, read).await else {

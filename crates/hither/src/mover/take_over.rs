@@ -12,7 +12,7 @@
 //! not reach the copy.
 
 use crate::mover::lease::{LargeFile, LeaseResult, RangeChecksum, combined};
-use crate::mover::work::{Places, sync_directories};
+use crate::mover::work::{LeasePaths, sync_directories};
 use hither_checksum::{Algorithm, Checksum, Hasher};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{PutOptions, join, partial_name, sibling};
@@ -21,7 +21,7 @@ use hither_transfer::CopyPath;
 
 /// Gives a file its name, if its checksums are right.
 pub(super) async fn finish(
-    places: &Places,
+    paths: &LeasePaths,
     aside: &CopyPath,
     part: &LargeFile,
     epoch: u64,
@@ -29,12 +29,12 @@ pub(super) async fn finish(
     is_shared: bool,
 ) -> Result<LeaseResult> {
     let (crc32c, adler32) = combined(ranges)?;
-    let entry = part.file.in_directory(&places.source.path)?.entry;
-    compare_with_source(places, &entry, adler32.as_ref()).await?;
-    let path = join(&places.target.path, &part.file.path);
-    let upload = SharedUpload { storage: &*places.target.storage, aside, path: &path, part };
-    let checked = is_shared || places.target.local.is_none();
-    if upload.take_over(epoch, is_shared, &places.fence).await? {
+    let entry = part.file.in_directory(&paths.source.path)?.entry;
+    compare_with_source(paths, &entry, adler32.as_ref()).await?;
+    let path = join(&paths.target.path, &part.file.path);
+    let upload = SharedUpload { storage: &*paths.target.storage, aside, path: &path, part };
+    let checked = is_shared || paths.target.local.is_none();
+    if upload.take_over(epoch, is_shared, &paths.fence).await? {
         let token = upload.name(epoch);
         let options = PutOptions {
             size: part.file.bytes()?,
@@ -52,7 +52,7 @@ pub(super) async fn finish(
     } else {
         upload.check_is_named(&entry, &crc32c).await?;
     }
-    sync_directories(&places.target, std::iter::once(&*part.file.path));
+    sync_directories(&paths.target, std::iter::once(&*part.file.path));
     Ok(LeaseResult {
         crc32c: Some(crc32c.hex()),
         adler32: adler32.map(|sum| sum.hex()),
@@ -62,14 +62,14 @@ pub(super) async fn finish(
 
 /// Compares the checksum of the ranges with that of the source's server, if it has one.
 async fn compare_with_source(
-    places: &Places,
+    paths: &LeasePaths,
     entry: &DirEntry,
     adler32: Option<&Checksum>,
 ) -> Result<()> {
-    let Some(received) = adler32.filter(|_| places.source.local.is_none()) else { return Ok(()) };
+    let Some(received) = adler32.filter(|_| paths.source.local.is_none()) else { return Ok(()) };
     // A server without a checksum is not a failure: most have none.
-    let told = places.source.storage.checksum(&entry.path, Algorithm::Adler32).await;
-    match told.ok().flatten() {
+    let reported = paths.source.storage.checksum(&entry.path, Algorithm::Adler32).await;
+    match reported.ok().flatten() {
         Some(expected) if expected != *received => Err(Error::new(
             ErrorKind::Corrupt,
             format!(
@@ -140,9 +140,9 @@ impl SharedUpload<'_> {
     /// and could not report that.
     async fn check_is_named(&self, entry: &DirEntry, crc32c: &Checksum) -> Result<()> {
         let named = self.storage.stat(self.path).await.map_err(|_| lost(self.path))?;
-        let told = self.storage.checksum(self.path, Algorithm::Crc32c).await.ok().flatten();
-        let is_same = match told {
-            Some(told) => told == *crc32c,
+        let reported = self.storage.checksum(self.path, Algorithm::Crc32c).await.ok().flatten();
+        let is_same = match reported {
+            Some(reported) => reported == *crc32c,
             None => named.modified.is_some() && named.modified == entry.modified,
         };
         if named.size.is_some() && named.size == entry.size && is_same {

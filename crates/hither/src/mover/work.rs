@@ -43,7 +43,7 @@ const RENAMES: usize = 64;
 pub(super) type MadeDirectories = Mutex<HashSet<String>>;
 
 /// The source, target and fence of a lease.
-pub(super) struct Places {
+pub(super) struct LeasePaths {
     pub(super) source: CopyPath,
     pub(super) target: CopyPath,
     pub(super) fence: CopyPath,
@@ -68,16 +68,16 @@ impl Client {
         made: &MadeDirectories,
         progress: &Arc<CopyProgress>,
     ) -> Result<LeaseResult> {
-        let places = Places {
+        let paths = LeasePaths {
             source: self.copy_path(&lease.source, &[])?,
             target: self.copy_path(&lease.target, &[])?,
             fence: self.copy_path(&lease.fence, &[])?,
         };
-        let claim = join(&places.fence.path, CLAIM);
-        places.fence.storage.make_directory(&claim).await?;
+        let claim = join(&paths.fence.path, CLAIM);
+        paths.fence.storage.make_directory(&claim).await?;
         tokio::select! {
-            done = self.work(lease, limits, &places, made, progress) => done,
-            () = taken_back(&places.fence) => {
+            done = self.work(lease, limits, &paths, made, progress) => done,
+            () = taken_back(&paths.fence) => {
                 let what = "the lease was taken back while it was carried out";
                 Err(Error::new(ErrorKind::Cancelled, what))
             }
@@ -88,7 +88,7 @@ impl Client {
         &self,
         lease: &Lease,
         limits: &LeaseLimits,
-        places: &Places,
+        paths: &LeasePaths,
         made: &MadeDirectories,
         progress: &Arc<CopyProgress>,
     ) -> Result<LeaseResult> {
@@ -97,22 +97,22 @@ impl Client {
             LeaseWork::Files { files, directories } => {
                 let mut failures = NameFailures::default();
                 for directory in directories {
-                    let make = || make_directories(&places.target, directory, made);
-                    failures.record(&places.fence, &[directory], make().await, make()).await?;
+                    let make = || make_directories(&paths.target, directory, made);
+                    failures.record(&paths.fence, &[directory], make().await, make()).await?;
                 }
-                move_files(places, files, failures, options, made, progress).await
+                move_files(paths, files, failures, options, made, progress).await
             }
             LeaseWork::Begin { part } => {
                 // The leases of ranges follow soon, and find open connections.
-                let (path, _) = places.source.below(&part.file.path);
-                places.source.storage.source(&path)?.preconnect(limits.connections);
+                let (path, _) = paths.source.below(&part.file.path);
+                paths.source.storage.source(&path)?.preconnect(limits.connections);
                 let token = begin(&self.copy_path(&part.aside, &[])?, part).await?;
                 Ok(LeaseResult { token, ..LeaseResult::default() })
             }
             LeaseWork::Range { part, start, end } => {
-                let entry = part.file.in_directory(&places.source.path)?.entry;
-                let (path, local) = places.source.below(&part.file.path);
-                let source = CopyPath { path, local, ..places.source.clone() };
+                let entry = part.file.in_directory(&paths.source.path)?.entry;
+                let (path, local) = paths.source.below(&part.file.path);
+                let source = CopyPath { path, local, ..paths.source.clone() };
                 let aside = self.copy_path(&part.aside, &[])?;
                 let range = *start..*end;
                 let token = part.token.clone();
@@ -131,8 +131,8 @@ impl Client {
             }
             LeaseWork::Finish { part, epoch, ranges, is_shared } => {
                 let aside = self.copy_path(&part.aside, &[])?;
-                make_directories(&places.target, parent(&part.file.path), made).await?;
-                take_over::finish(places, &aside, part, *epoch, ranges, *is_shared).await
+                make_directories(&paths.target, parent(&part.file.path), made).await?;
+                take_over::finish(paths, &aside, part, *epoch, ranges, *is_shared).await
             }
         }
     }
@@ -164,14 +164,14 @@ async fn taken_back(fence: &CopyPath) {
 
 /// Copies whole files into the fence, and gives them their names.
 async fn move_files(
-    places: &Places,
+    paths: &LeasePaths,
     files: &[ListedPath],
     mut failures: NameFailures,
     options: CopyOptions,
     made: &MadeDirectories,
     progress: &Arc<CopyProgress>,
 ) -> Result<LeaseResult> {
-    let Places { source, target, fence } = places;
+    let LeasePaths { source, target, fence } = paths;
     let listed: Result<Vec<_>> = files.iter().map(|file| file.in_directory(&source.path)).collect();
     let copying =
         copy_listed(source.clone(), listed?, fence.clone(), options, Arc::clone(progress));
@@ -265,7 +265,7 @@ impl NameFailures {
 /// not known to accept them from several clients.
 ///
 /// An upload to a server may have no file there before the first bytes. A node that resumes it by
-/// its token has to find one, so the last byte is written here, as a zero that its range replaces.
+/// its token has to find one, so the last byte is written here, as a zero that its range repaths.
 async fn begin(aside: &CopyPath, part: &LargeFile) -> Result<Option<String>> {
     if aside.storage.name().starts_with("root") {
         return Ok(None);

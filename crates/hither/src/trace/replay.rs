@@ -202,22 +202,22 @@ impl Player<'_> {
         let mut done = ThreadCounters::default();
         let mut buffer = Vec::new();
         // The pause that is due, and the time by which earlier pauses were too long.
-        let mut owed = Duration::ZERO;
+        let mut due = Duration::ZERO;
         let mut overdone = Duration::ZERO;
         for (step, ranges) in script.steps() {
             if self.stop.load(Ordering::Relaxed) {
                 break;
             }
             let pause = step.pause.as_secs_f64() * self.think;
-            owed = owed.saturating_add(Duration::try_from_secs_f64(pause).unwrap_or_default());
-            let taken_off = owed.min(overdone);
-            owed -= taken_off;
+            due = due.saturating_add(Duration::try_from_secs_f64(pause).unwrap_or_default());
+            let taken_off = due.min(overdone);
+            due -= taken_off;
             overdone -= taken_off;
-            if owed >= MIN_PAUSE {
-                let paused = self.pause(owed);
+            if due >= MIN_PAUSE {
+                let paused = self.pause(due);
                 done.paused += paused;
-                overdone += paused.saturating_sub(owed);
-                owed = Duration::ZERO;
+                overdone += paused.saturating_sub(due);
+                due = Duration::ZERO;
             }
             let Some(file) = self.files.get(&step.file) else { break };
             let began = self.clock.now();

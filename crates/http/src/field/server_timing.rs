@@ -74,10 +74,10 @@ mod tests {
     #[test]
     fn what_one_end_writes_the_other_reads() {
         let millis = Duration::from_millis;
-        let told = ServerTiming { total: millis(812), disk: millis(702), client: millis(96) };
+        let timing = ServerTiming { total: millis(812), disk: millis(702), client: millis(96) };
         let mut response = HeaderMap::new();
-        response.insert(FIELD, told.value().unwrap());
-        assert_eq!(ServerTiming::of(&response), Some(told));
+        response.insert(FIELD, timing.value().unwrap());
+        assert_eq!(ServerTiming::of(&response), Some(timing));
         for foreign in
             ["", "cdn-cache;desc=HIT", "disk;dur=5", "connection;dur=-1, disk;dur=x, client"]
         {

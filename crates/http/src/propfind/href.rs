@@ -16,11 +16,12 @@ pub(super) struct Base {
 }
 
 impl Base {
-    pub(super) fn of(asked: &Uri, is_encoded: bool) -> Result<Self, PropfindError> {
-        let components = components(asked.path(), true)
-            .map_err(|what| PropfindError::Href { href: excerpt(asked.path().as_bytes()), what })?;
+    pub(super) fn of(requested: &Uri, is_encoded: bool) -> Result<Self, PropfindError> {
+        let components = components(requested.path(), true).map_err(|what| {
+            PropfindError::Href { href: excerpt(requested.path().as_bytes()), what }
+        })?;
         let components = components.into_iter().map(|(name, _)| name).collect();
-        Ok(Self { host: asked.host().map(str::to_ascii_lowercase), components, is_encoded })
+        Ok(Self { host: requested.host().map(str::to_ascii_lowercase), components, is_encoded })
     }
 
     /// The path of `href` below the base, decoded, and true if it is UTF-8.
@@ -90,15 +91,15 @@ fn components(path: &str, is_encoded: bool) -> Result<Vec<(String, bool)>, &'sta
 mod tests {
     use super::*;
 
-    fn below(asked: &str, href: &str) -> Result<String, &'static str> {
-        let base = Base::of(&asked.parse().unwrap(), true).unwrap();
+    fn below(requested: &str, href: &str) -> Result<String, &'static str> {
+        let base = Base::of(&requested.parse().unwrap(), true).unwrap();
         let (path, is_utf8) = base.locate(href)?;
         if is_utf8 { Ok(path) } else { Err("not in UTF-8") }
     }
 
     #[test]
     fn names_are_found_whatever_the_form_of_the_reference() {
-        let asked = "http://data.example:1094/store/run%201/";
+        let requested = "http://data.example:1094/store/run%201/";
         for (href, path) in [
             ("/store/run%201/", ""),
             ("/store/run%201", ""),
@@ -111,7 +112,7 @@ mod tests {
             ("/store/run%201/%2525", "%25"),
             ("/store/run%201/a:b", "a:b"),
         ] {
-            assert_eq!(below(asked, href), Ok(path.to_owned()), "{href}");
+            assert_eq!(below(requested, href), Ok(path.to_owned()), "{href}");
         }
         assert_eq!(below("http://[::1]:80/", "http://[::1]:8080/x"), Ok("x".to_owned()));
         assert_eq!(below("/", "/a/b"), Ok("a/b".to_owned()));

@@ -58,7 +58,7 @@ pub enum TreeError {
 
 /// A record that has not arrived completely.
 #[derive(Debug)]
-struct Begun {
+struct OpenRecord {
     kind: u8,
     stated: u32,
     computed: u32,
@@ -74,7 +74,7 @@ pub struct TreeReader {
     content_bytes: u64,
     /// The bytes of a header or text that arrived in an earlier piece.
     text: Vec<u8>,
-    begun: Option<Begun>,
+    record: Option<OpenRecord>,
     is_over: bool,
     failed: Option<TreeError>,
 }
@@ -120,23 +120,23 @@ impl TreeReader {
             if self.is_over {
                 return Err(TreeError::AfterEnd);
             }
-            let Some(mut begun) = self.begun.take() else {
+            let Some(mut record) = self.record.take() else {
                 self.begin(piece)?;
                 continue;
             };
-            let text = piece.split_to(begun.missing_text.min(piece.len()));
-            begun.missing_text -= text.len();
-            begun.computed = crc32c::crc32c_append(begun.computed, &text);
+            let text = piece.split_to(record.missing_text.min(piece.len()));
+            record.missing_text -= text.len();
+            record.computed = crc32c::crc32c_append(record.computed, &text);
             self.text.extend_from_slice(&text);
-            let content = piece.split_to(begun.missing_content.min(piece.len()));
+            let content = piece.split_to(record.missing_content.min(piece.len()));
             if !content.is_empty() {
-                begun.missing_content -= content.len();
-                begun.computed = crc32c::crc32c_append(begun.computed, &content);
-                begun.content.push(content);
+                record.missing_content -= content.len();
+                record.computed = crc32c::crc32c_append(record.computed, &content);
+                record.content.push(content);
             }
-            if begun.missing_text + begun.missing_content > 0 {
-                self.begun = Some(begun);
-            } else if let Some(record) = self.complete(begun)? {
+            if record.missing_text + record.missing_content > 0 {
+                self.record = Some(record);
+            } else if let Some(record) = self.complete(record)? {
                 return Ok(Some(record));
             }
         }
@@ -156,7 +156,7 @@ impl TreeReader {
         if text == 0 || content > 0 && kind != CONTENT {
             return Err(TreeError::Invalid { record: self.records });
         }
-        self.begun = Some(Begun {
+        self.record = Some(OpenRecord {
             kind,
             stated: u32::from_be_bytes(*sum),
             computed: crc32c::crc32c(head),
@@ -168,9 +168,9 @@ impl TreeReader {
         Ok(())
     }
 
-    fn complete(&mut self, begun: Begun) -> Result<Option<TreeRecord>, TreeError> {
+    fn complete(&mut self, open: OpenRecord) -> Result<Option<TreeRecord>, TreeError> {
         let record = self.records;
-        let Begun { kind, stated, computed, content, .. } = begun;
+        let OpenRecord { kind, stated, computed, content, .. } = open;
         if stated != computed {
             return Err(TreeError::Damaged { record, stated, computed });
         }

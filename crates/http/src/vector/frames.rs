@@ -46,7 +46,7 @@ pub enum FrameError {
     #[error(
         "a frame of {length} bytes at {offset} in a file of {size}, expected 1 to 1048576 in it"
     )]
-    Place {
+    OutOfBounds {
         /// The offset of its data.
         offset: u64,
         /// The length of its data.
@@ -97,7 +97,7 @@ fn place_of(offset: u64, length: u32) -> [u8; 12] {
 
 /// A frame that has not arrived completely.
 #[derive(Debug)]
-struct Begun {
+struct OpenFrame {
     offset: u64,
     length: u32,
     stated: u32,
@@ -113,7 +113,7 @@ pub struct FrameReader {
     size: Option<u64>,
     /// The bytes of a header that arrived in an earlier piece.
     header: Vec<u8>,
-    frame: Option<Begun>,
+    frame: Option<OpenFrame>,
     /// Pieces of a complete frame that have not been returned, the last one first.
     ready: Vec<(u64, Bytes)>,
     failed: Option<FrameError>,
@@ -200,14 +200,15 @@ impl FrameReader {
         };
         let inside = offset.checked_add(u64::from(length)).is_some_and(|end| end <= size);
         if length == 0 || length > MAX_FRAME_BYTES || !inside {
-            return Err(FrameError::Place { offset, length, size });
+            return Err(FrameError::OutOfBounds { offset, length, size });
         }
         let missing = usize::try_from(length).unwrap_or(usize::MAX);
-        self.frame = Some(Begun { offset, length, stated, computed, missing, pieces: Vec::new() });
+        self.frame =
+            Some(OpenFrame { offset, length, stated, computed, missing, pieces: Vec::new() });
         Ok(None)
     }
 
-    fn data(&mut self, mut frame: Begun, piece: &mut Bytes) -> Result<(), FrameError> {
+    fn data(&mut self, mut frame: OpenFrame, piece: &mut Bytes) -> Result<(), FrameError> {
         let bytes = piece.split_to(frame.missing.min(piece.len()));
         frame.computed = crc32c::crc32c_append(frame.computed, &bytes);
         frame.missing -= bytes.len();
@@ -216,7 +217,7 @@ impl FrameReader {
             self.frame = Some(frame);
             return Ok(());
         }
-        let Begun { offset, length, stated, computed, pieces, .. } = frame;
+        let OpenFrame { offset, length, stated, computed, pieces, .. } = frame;
         if stated != computed {
             return Err(FrameError::Damaged { offset, length, stated, computed });
         }
@@ -276,13 +277,16 @@ mod tests {
     #[test]
     fn frames_beyond_their_bounds_are_refused() {
         let body = [preamble(10).to_vec(), frame(9, b"ab")].concat();
-        assert_eq!(read(&body, 5), Err(FrameError::Place { offset: 9, length: 2, size: 10 }));
+        assert_eq!(read(&body, 5), Err(FrameError::OutOfBounds { offset: 9, length: 2, size: 10 }));
         let body = [preamble(10).to_vec(), preamble(10).to_vec()].concat();
-        assert_eq!(read(&body, 5), Err(FrameError::Place { offset: 10, length: 0, size: 10 }));
+        assert_eq!(
+            read(&body, 5),
+            Err(FrameError::OutOfBounds { offset: 10, length: 0, size: 10 })
+        );
         assert_eq!(read(&frame(0, b"a"), 5), Err(FrameError::NoSize { length: 1 }));
         let large = vec![0; 1 + usize::try_from(MAX_FRAME_BYTES).unwrap()];
         let body = [preamble(1 << 30).to_vec(), frame(0, &large)].concat();
-        assert!(matches!(read(&body, 4096), Err(FrameError::Place { .. })));
+        assert!(matches!(read(&body, 4096), Err(FrameError::OutOfBounds { .. })));
     }
 
     proptest! {

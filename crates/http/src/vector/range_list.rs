@@ -36,7 +36,7 @@ pub enum RangeListError {
     },
     /// A range starts before the file or ends beyond the largest file.
     #[error("range {range} of the list lies outside of any file")]
-    Place {
+    OutOfBounds {
         /// The range, counted from 0.
         range: usize,
     },
@@ -100,8 +100,9 @@ impl RangeList {
             if length == 0 {
                 return Err(RangeListError::Empty { range });
             }
-            let start = end.checked_add_signed(distance).ok_or(RangeListError::Place { range })?;
-            end = start.checked_add(length).ok_or(RangeListError::Place { range })?;
+            let start =
+                end.checked_add_signed(distance).ok_or(RangeListError::OutOfBounds { range })?;
+            end = start.checked_add(length).ok_or(RangeListError::OutOfBounds { range })?;
             ranges.push(start..end);
         }
         if ranges.is_empty() && tail == 0 {
@@ -139,12 +140,12 @@ mod tests {
         assert_eq!(decode(b"\0\x02"), RangeListError::Truncated { range: 0 });
         assert_eq!(decode(b"\0\x02\x80"), RangeListError::Truncated { range: 0 });
         assert_eq!(decode(b"\0\x02\0"), RangeListError::Empty { range: 0 });
-        assert_eq!(decode(b"\0\x01\x01"), RangeListError::Place { range: 0 });
+        assert_eq!(decode(b"\0\x01\x01"), RangeListError::OutOfBounds { range: 0 });
         assert_eq!(decode(b"\0\0\x01\0\x01\0\x01"), RangeListError::TooMany { most: 2 });
         let overlong = [&b"\0"[..], &[0xff; 10], &[1]].concat();
         assert_eq!(decode(&overlong), RangeListError::Overlong { range: 0 });
         let far = [&b"\0\x02"[..], &[0xff; 9], &[1]].concat();
-        assert_eq!(decode(&far), RangeListError::Place { range: 0 });
+        assert_eq!(decode(&far), RangeListError::OutOfBounds { range: 0 });
         assert!(RangeList::decode(b"\x05", 0).is_ok_and(|list| list.tail == 5));
     }
 

@@ -38,13 +38,13 @@ enum CursorPattern {
 
 /// Match of a read with a cursor; the smaller, the better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Fit {
+pub(super) enum CursorMatch {
     /// Where the run ended.
     Continues,
     /// Near the end of the run, before or after it.
     Inside,
     /// In a predicted run: number of runs ahead.
-    Foretold(usize),
+    Predicted(usize),
     /// Beyond the end of the run, within its prefetches.
     Skips,
     /// In the neighbourhood.
@@ -58,7 +58,7 @@ pub(super) enum Fit {
     /// Anywhere, from a cursor that has been one run so far.
     Young,
     /// Not at all.
-    Stranger,
+    Unrelated,
 }
 
 /// One reader.
@@ -121,49 +121,51 @@ impl Cursor {
     }
 
     /// Match of a read with this cursor.
-    pub(super) fn fit(&self, range: &Range<u64>) -> Fit {
+    pub(super) fn fit(&self, range: &Range<u64>) -> CursorMatch {
         let start = range.start;
         let end = self.run.end;
         match &self.course {
             CursorPattern::Region(region) if region.holds(start, NEAR_BYTES) => {
-                if region.is_several() { Fit::Crowd } else { Fit::Region }
+                if region.is_several() { CursorMatch::Crowd } else { CursorMatch::Region }
             }
-            CursorPattern::Region(_) => Fit::Stranger,
-            _ if start == end => Fit::Continues,
+            CursorPattern::Region(_) => CursorMatch::Unrelated,
+            _ if start == end => CursorMatch::Continues,
             _ if self.run.contains(&start) && end - start <= BACK_BYTES => self.inside(range),
             CursorPattern::Young => match start.abs_diff(end) {
-                distance if distance <= NEAR_BYTES => Fit::Near(distance),
-                _ if self.strides.count() < 2 => Fit::Young,
-                _ => Fit::Stranger,
+                distance if distance <= NEAR_BYTES => CursorMatch::Near(distance),
+                _ if self.strides.count() < 2 => CursorMatch::Young,
+                _ => CursorMatch::Unrelated,
             },
             CursorPattern::Sequential if start < end && end - start <= BACK_BYTES => {
                 self.inside(range)
             }
-            CursorPattern::Sequential if start > end && start <= self.named.to => Fit::Skips,
-            CursorPattern::Sequential => Fit::Stranger,
+            CursorPattern::Sequential if start > end && start <= self.named.to => {
+                CursorMatch::Skips
+            }
+            CursorPattern::Sequential => CursorMatch::Unrelated,
             CursorPattern::Regular => self.fit_rule(range),
         }
     }
 
-    fn inside(&self, range: &Range<u64>) -> Fit {
-        if range.end > self.run.end { Fit::Continues } else { Fit::Inside }
+    fn inside(&self, range: &Range<u64>) -> CursorMatch {
+        if range.end > self.run.end { CursorMatch::Continues } else { CursorMatch::Inside }
     }
 
-    fn fit_rule(&self, range: &Range<u64>) -> Fit {
+    fn fit_rule(&self, range: &Range<u64>) -> CursorMatch {
         let start = range.start;
         let predicted = (1..=SKIPPED_RUNS)
             .find(|&n| self.expected(n).is_some_and(|expected| expected.contains(&start)));
         if let Some(n) = predicted {
-            return Fit::Foretold(n);
+            return CursorMatch::Predicted(n);
         }
         if start < self.run.start && self.run.start - start <= BACK_BYTES {
-            return Fit::Inside;
+            return CursorMatch::Inside;
         }
         let distance = start.abs_diff(self.run.end);
         if self.strides.repeats() < 2 && distance <= NEAR_BYTES {
-            return Fit::Near(distance);
+            return CursorMatch::Near(distance);
         }
-        Fit::Stranger
+        CursorMatch::Unrelated
     }
 
     fn step_to(&self, start: u64) -> Stride {
@@ -178,22 +180,22 @@ impl Cursor {
     pub(super) fn follow(
         &mut self,
         range: &Range<u64>,
-        fit: Fit,
+        fit: CursorMatch,
         touches: bool,
         blocks: &BlockRounding,
     ) -> bool {
         let length = range.end - range.start;
         let predicted = match fit {
-            Fit::Continues => return self.go_on(range),
-            Fit::Inside => {
+            CursorMatch::Continues => return self.go_on(range),
+            CursorMatch::Inside => {
                 self.fill_gap(range);
                 return false;
             }
-            Fit::Foretold(n) => {
+            CursorMatch::Predicted(n) => {
                 self.next_run(range, n);
                 true
             }
-            Fit::Skips => {
+            CursorMatch::Skips => {
                 self.passed = self.passed.saturating_add(range.start - self.run.end);
                 self.strides.push(self.step_to(range.start));
                 self.gap = self.run.end..range.start;

@@ -38,7 +38,7 @@
 
 use super::block_rounding::BlockRounding;
 use super::config::ReadAheadConfig;
-use super::cursor::{Cursor, Fit};
+use super::cursor::{Cursor, CursorMatch};
 use super::waste::{Waste, whole};
 use crate::{Access, Advice, PrefetchContext, Prefetcher};
 use hither_core::range;
@@ -150,12 +150,12 @@ impl ReadAhead {
     /// Moves the cursor that a read belongs to; returns it, and true if the read was predicted.
     fn place(&mut self, range: &Range<u64>, advice: &mut Advice) -> (usize, bool) {
         let (index, fit) = self.best(range);
-        let touches = fit > Fit::Skips && self.ends.contains(&range.start);
-        if fit > Fit::Resumes && touches {
+        let touches = fit > CursorMatch::Skips && self.ends.contains(&range.start);
+        if fit > CursorMatch::Resumes && touches {
             self.resumes(range.start);
             return (self.add(Cursor::resumed(range), advice), false);
         }
-        if fit == Fit::Stranger {
+        if fit == CursorMatch::Unrelated {
             let cursor = Cursor::new(range, self.cursors.get(self.latest));
             return (self.add(cursor, advice), false);
         }
@@ -163,22 +163,23 @@ impl ReadAhead {
         let end = cursor.run().end;
         let predicted = cursor.follow(range, fit, touches, &self.blocks);
         self.waste.orphan(cursor.take_passed());
-        if fit > Fit::Inside {
+        if fit > CursorMatch::Inside {
             self.remember_end(end);
         }
         (index, predicted)
     }
 
-    fn best(&self, range: &Range<u64>) -> (usize, Fit) {
-        let latest = self.cursors.get(self.latest).map_or(Fit::Stranger, |it| it.fit(range));
+    fn best(&self, range: &Range<u64>) -> (usize, CursorMatch) {
+        let latest =
+            self.cursors.get(self.latest).map_or(CursorMatch::Unrelated, |it| it.fit(range));
         let mut best = (self.latest, latest);
-        if best.1 == Fit::Continues {
+        if best.1 == CursorMatch::Continues {
             return best;
         }
         for (index, cursor) in self.cursors.iter().enumerate() {
             if index != self.latest {
                 let fit = cursor.fit(range);
-                if fit < best.1 && fit != Fit::Young {
+                if fit < best.1 && fit != CursorMatch::Young {
                     best = (index, fit);
                 }
             }

@@ -15,7 +15,7 @@ pub(crate) struct InFlightRequest {
     /// Bytes that arrived with responses to other requests.
     elsewhere: Vec<Range<u64>>,
     /// Total of the requested ranges, so that the search for a straggler is cheap.
-    asked_bytes: u64,
+    requested_bytes: u64,
     received_bytes: u64,
     sent: Duration,
     abort: AbortHandle,
@@ -24,12 +24,12 @@ pub(crate) struct InFlightRequest {
 
 impl InFlightRequest {
     pub(crate) fn new(request: Request, sent: Duration, abort: AbortHandle) -> Self {
-        let asked_bytes = range::total_bytes(&request.ranges);
+        let requested_bytes = range::total_bytes(&request.ranges);
         Self {
             request,
             received: Vec::new(),
             elsewhere: Vec::new(),
-            asked_bytes,
+            requested_bytes,
             received_bytes: 0,
             sent,
             abort,
@@ -65,10 +65,10 @@ impl InFlightRequest {
     /// Records bytes that arrived with the response to another request: if this request fails, they
     /// are not requested again. Most are gaps that a server sent, which no request names.
     pub(crate) fn received_elsewhere(&mut self, ranges: &[Range<u64>]) {
-        let asked = &self.request.ranges;
+        let requested = &self.request.ranges;
         let concerns = |range: &&Range<u64>| {
-            let at = asked.partition_point(|it| it.end <= range.start);
-            asked.get(at).is_some_and(|it| it.start < range.end)
+            let at = requested.partition_point(|it| it.end <= range.start);
+            requested.get(at).is_some_and(|it| it.start < range.end)
         };
         self.elsewhere.extend(ranges.iter().filter(concerns).cloned());
     }
@@ -85,7 +85,7 @@ impl InFlightRequest {
 
     /// Bytes that have not arrived yet.
     pub(crate) fn left_bytes(&self) -> u64 {
-        self.asked_bytes.saturating_sub(self.received_bytes)
+        self.requested_bytes.saturating_sub(self.received_bytes)
     }
 
     /// Removes and returns the later half of the missing bytes, if it has at least `min_bytes`.
@@ -126,7 +126,7 @@ impl InFlightRequest {
             }
         }
         self.request.ranges = range::difference(&self.request.ranges, &given);
-        self.asked_bytes = range::total_bytes(&self.request.ranges);
+        self.requested_bytes = range::total_bytes(&self.request.ranges);
         self.split = true;
         Request { ranges: given, tail: 0, ..self.request.clone() }
     }

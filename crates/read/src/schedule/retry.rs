@@ -154,7 +154,7 @@ impl Reader<'_> {
         error: Error,
         urgent: bool,
     ) -> Result<()> {
-        let asked = range::total_bytes(&request.ranges).saturating_add(request.tail);
+        let requested = range::total_bytes(&request.ranges).saturating_add(request.tail);
         let config = self.plan_config(PlanConfig::default());
         let plan = Plan::new(missing, &self.source.limits(), &config);
         // The source has learned from it to request less at a time.
@@ -169,7 +169,7 @@ impl Reader<'_> {
         // Unwanted bytes are not progress, nor are a few of many: else requests to a server that
         // sends no more per connection would never end. A request with a tail is sent again as a
         // whole.
-        let useful = request.tail == 0 && got > 0 && got >= MIN_PROGRESS_BYTES.min(asked / 16);
+        let useful = request.tail == 0 && got > 0 && got >= MIN_PROGRESS_BYTES.min(requested / 16);
         let pause = match retry {
             // It is another request.
             Retry::AtOnce | Retry::SameServer { after: Duration::ZERO }
@@ -189,13 +189,13 @@ impl Reader<'_> {
             self.failures.pause = Some(self.source.clock().sleep(pause));
         }
         self.retries += 1;
-        self.unreleased_bytes = self.unreleased_bytes.saturating_sub(asked);
+        self.unreleased_bytes = self.unreleased_bytes.saturating_sub(requested);
         if request.tail > 0 {
             self.queue_of(urgent).push_front(request);
             return Ok(());
         }
         // The parts that arrived stay charged until the consumer releases them.
-        self.unreleased_bytes += asked.saturating_sub(range::total_bytes(missing));
+        self.unreleased_bytes += requested.saturating_sub(range::total_bytes(missing));
         let plan = self.topped_up(missing, plan, urgent);
         for ranges in plan.requests.into_iter().rev() {
             let rest = Request { ranges, tail: 0, ..request.clone() };

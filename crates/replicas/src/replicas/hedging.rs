@@ -3,7 +3,7 @@
 use super::failure::{FailureScope, classify};
 use super::origins::Origins;
 use super::replica::{ActiveReplica, Running};
-use super::selection::Among;
+use super::selection::Candidates;
 use super::{HEDGE_FLOOR_BYTES, Replicas};
 use futures_core::future::BoxFuture;
 use futures_util::future::{Either, select};
@@ -158,7 +158,8 @@ impl Replicas {
             before = now;
             silence = if speed > 0.0 { Duration::ZERO } else { silence + timeout };
             let rest = dedup.rest(request);
-            let Some(other) = self.choose(tried, Among::Elsewhere, rest.asked_bytes()) else {
+            let Some(other) = self.choose(tried, Candidates::OtherSites, rest.requested_bytes())
+            else {
                 continue;
             };
             let faster = other.speed().is_some_and(|other| other > MUCH_FASTER * speed);
@@ -214,7 +215,7 @@ impl Replicas {
         let replica = Arc::clone(replica);
         let dedup = dedup.clone();
         Box::pin(async move {
-            let running = Arc::new(replica.enter(request.asked_bytes()));
+            let running = Arc::new(replica.enter(request.requested_bytes()));
             let started = self.clock().now();
             let before = dedup.received_bytes();
             let result = match self.same_file(&replica).await {
@@ -281,7 +282,7 @@ impl Replicas {
                 sink(part);
             })
         };
-        let told = |response| match version.size() {
+        let with_size = |response| match version.size() {
             None if needs_size => {
                 let what = format!("{}: the server does not state the size", replica.name());
                 Err(Error::new(ErrorKind::Protocol, what))
@@ -295,12 +296,12 @@ impl Replicas {
         let limits = replica.source().limits();
         let whole = Request { validator, size, version: version.clone(), ..request };
         if whole.tail > 0 || limits.allow(&whole.ranges) {
-            return replica.source().fetch(whole, sink()).await.and_then(told);
+            return replica.source().fetch(whole, sink()).await.and_then(with_size);
         }
         let mut total = ResponseMeta::default();
         for ranges in Plan::new(&whole.ranges, &limits, &PlanConfig::default()).requests {
             let piece = Request { ranges, ..whole.clone() };
-            let response = replica.source().fetch(piece, sink()).await.and_then(told)?;
+            let response = replica.source().fetch(piece, sink()).await.and_then(with_size)?;
             let unasked_bytes = total.unasked_bytes + response.unasked_bytes;
             total = ResponseMeta { unasked_bytes, ..response };
         }
@@ -346,14 +347,14 @@ impl Replicas {
         // A server that fails to compute it may still serve the file; the sizes are compared in any
         // case.
         let reported = digest.checksum(expected.algorithm()).await.ok().flatten();
-        let was_told = reported.is_some();
+        let has_size = reported.is_some();
         match reported.filter(|reported| *reported != expected) {
             Some(reported) => Err(Error::new(
                 ErrorKind::Changed,
                 format!("{}: the checksum is {reported}, expected {expected}", replica.name()),
             )),
             None => {
-                replica.is_equal.store(was_told, Ordering::Relaxed);
+                replica.is_equal.store(has_size, Ordering::Relaxed);
                 replica.compared.store(true, Ordering::Relaxed);
                 Ok(())
             }

@@ -42,7 +42,7 @@ impl Window {
 
 impl RateMeter {
     /// Counts a request for `bytes`. Where none was in flight (`was_idle`), a window begins.
-    pub(super) fn asked(&self, bytes: u64, was_idle: bool, now: Duration) {
+    pub(super) fn request_sent(&self, bytes: u64, was_idle: bool, now: Duration) {
         self.outstanding.fetch_add(bytes, Ordering::Relaxed);
         if was_idle {
             let mut window = lock(&self.window);
@@ -89,15 +89,15 @@ mod tests {
     #[test]
     fn silence_lowers_the_rate_and_idle_time_does_not() {
         let meter = RateMeter::default();
-        meter.asked(3_000, true, SECOND);
+        meter.request_sent(3_000, true, SECOND);
         assert_eq!(meter.rate(SECOND), None);
         meter.arrived(1_000, SECOND * 2);
         assert_eq!(meter.rate(SECOND * 2), Some(1_000.0));
         assert!(meter.rate(SECOND * 3).unwrap() < 150.0, "a second of silence");
         meter.gave_up(2_000);
         assert_eq!(meter.outstanding_bytes(), 0);
-        assert_eq!(meter.rate(SECOND * 9), Some(1_000.0), "nothing was asked for");
-        meter.asked(500, true, SECOND * 9);
+        assert_eq!(meter.rate(SECOND * 9), Some(1_000.0), "nothing was request_sent for");
+        meter.request_sent(500, true, SECOND * 9);
         meter.arrived(500, SECOND * 10);
         let blended = meter.rate(SECOND * 10).unwrap();
         assert!((500.0..600.0).contains(&blended), "{blended}");

@@ -196,7 +196,7 @@ impl ActiveReplica {
     /// Counts a request for `bytes` as in flight until dropped.
     pub(super) fn enter(self: &Arc<Self>, bytes: u64) -> Running {
         let before = self.running.fetch_add(1, Ordering::Relaxed);
-        self.meter.asked(bytes, before == 0, self.source().clock().now());
+        self.meter.request_sent(bytes, before == 0, self.source().clock().now());
         Running { replica: Arc::clone(self), bytes, arrived: AtomicU64::new(0) }
     }
 

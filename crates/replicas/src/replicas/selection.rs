@@ -9,11 +9,11 @@ const BULK_BYTES: u64 = 64 << 20;
 
 /// Replicas to choose from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Among {
+pub(super) enum Candidates {
     /// Healthy ones, or if none is left those whose server counts as down: it may be up again.
     All,
     /// Only those at another server than the tried ones, if it is healthy.
-    Elsewhere,
+    OtherSites,
 }
 
 impl Replicas {
@@ -21,7 +21,7 @@ impl Replicas {
     pub(super) fn choose(
         &self,
         tried: &[Arc<ActiveReplica>],
-        among: Among,
+        candidates: Candidates,
         bytes: u64,
     ) -> Option<Arc<ActiveReplica>> {
         let state = self.state();
@@ -31,7 +31,7 @@ impl Replicas {
             let is_same = |it: &Arc<ActiveReplica>| {
                 Arc::ptr_eq(it, replica)
                     || server(it).is_some_and(|at| at == replica.server())
-                    || among == Among::Elsewhere && it.site() == replica.site()
+                    || candidates == Candidates::OtherSites && it.site() == replica.site()
             };
             tried.iter().any(is_same)
         };
@@ -43,7 +43,7 @@ impl Replicas {
         };
         let healthy = || usable().filter(|replica| !self.health.is_down(&replica.site()));
         let Some(first) = healthy().next() else {
-            return usable().next().filter(|_| among == Among::All).cloned();
+            return usable().next().filter(|_| candidates == Candidates::All).cloned();
         };
         if state.origins.is_some() {
             // Unmeasured replicas may be as fast as the fastest.

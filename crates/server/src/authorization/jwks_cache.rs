@@ -34,16 +34,16 @@ const MAX_WAIT: u64 = 300;
 /// The keys of all issuers; see the module above.
 #[derive(Debug, Default)]
 pub(crate) struct JwksCache {
-    places: HashMap<String, JwkPlace>,
+    issuers: HashMap<String, IssuerKeys>,
 }
 
 #[derive(Debug, Default)]
-struct JwkPlace {
+struct IssuerKeys {
     keys: Option<Arc<Jwks>>,
     /// The time at which they were fetched; none for those of a file.
-    got: Option<u64>,
+    fetched_at: Option<u64>,
     /// The time of the last attempt to fetch them.
-    asked: Option<u64>,
+    attempted_at: Option<u64>,
     /// Failures since they were last fetched.
     failures: u32,
 }
@@ -63,33 +63,33 @@ impl JwksCache {
     /// Adds an issuer, with keys from a file if there is one.
     pub(crate) fn add(&mut self, issuer: &str, keys: Option<Jwks>) {
         let keys = keys.map(Arc::new);
-        self.places.insert(issuer.to_owned(), JwkPlace { keys, ..JwkPlace::default() });
+        self.issuers.insert(issuer.to_owned(), IssuerKeys { keys, ..IssuerKeys::default() });
     }
 
     /// The keys of an issuer, unless they are too old.
     pub(crate) fn keys(&self, issuer: &str, now: u64) -> Option<&Arc<Jwks>> {
-        let place = self.places.get(issuer)?;
-        let is_old = place.got.is_some_and(|got| now.saturating_sub(got) > KEPT);
-        place.keys.as_ref().filter(|_| !is_old)
+        let cached = self.issuers.get(issuer)?;
+        let is_old = cached.fetched_at.is_some_and(|at| now.saturating_sub(at) > KEPT);
+        cached.keys.as_ref().filter(|_| !is_old)
     }
 
     /// Returns whether to fetch the keys of an issuer, given a token. `fits` is true if the present
     /// keys have the token's key.
     pub(crate) fn need(&self, issuer: &str, fits: bool, now: u64) -> JwksRefresh {
-        let Some(place) = self.places.get(issuer) else { return JwksRefresh::Nothing };
-        if place.keys.is_some() && place.got.is_none() {
+        let Some(cached) = self.issuers.get(issuer) else { return JwksRefresh::Nothing };
+        if cached.keys.is_some() && cached.fetched_at.is_none() {
             return JwksRefresh::Nothing;
         }
         let since = |then: u64| now.saturating_sub(then);
-        let wait = match place.failures {
+        let wait = match cached.failures {
             0 => AGAIN,
             n => (FIRST_WAIT << n.min(16).saturating_sub(1)).min(MAX_WAIT),
         };
-        let has_waited = place.asked.is_none_or(|asked| since(asked) >= wait);
-        match place.got {
+        let has_waited = cached.attempted_at.is_none_or(|at| since(at) >= wait);
+        match cached.fetched_at {
             _ if !has_waited => JwksRefresh::Nothing,
-            Some(got) if since(got) <= KEPT && fits => {
-                if since(got) > FRESH {
+            Some(at) if since(at) <= KEPT && fits => {
+                if since(at) > FRESH {
                     JwksRefresh::Soon
                 } else {
                     JwksRefresh::Nothing
@@ -101,22 +101,22 @@ impl JwksCache {
 
     /// Records that a fetch begins, so that other requests do not begin another one.
     pub(crate) fn begin(&mut self, issuer: &str, now: u64) {
-        if let Some(place) = self.places.get_mut(issuer) {
-            place.asked = Some(now);
+        if let Some(cached) = self.issuers.get_mut(issuer) {
+            cached.attempted_at = Some(now);
         }
     }
 
     /// Records the result of a fetch; no keys mean that it failed.
     pub(crate) fn done(&mut self, issuer: &str, keys: Option<Jwks>, now: u64) {
-        let Some(place) = self.places.get_mut(issuer) else { return };
+        let Some(cached) = self.issuers.get_mut(issuer) else { return };
         let Some(keys) = keys else {
-            place.failures = place.failures.saturating_add(1);
+            cached.failures = cached.failures.saturating_add(1);
             return;
         };
-        (place.got, place.failures) = (Some(now), 0);
+        (cached.fetched_at, cached.failures) = (Some(now), 0);
         // The same keys stay the same object: tokens verified with them stay verified.
-        if place.keys.as_deref() != Some(&keys) {
-            place.keys = Some(Arc::new(keys));
+        if cached.keys.as_deref() != Some(&keys) {
+            cached.keys = Some(Arc::new(keys));
         }
     }
 }
@@ -139,7 +139,7 @@ mod tests {
         ring
     }
 
-    fn got(ring: &mut JwksCache, kid: &str, now: u64) {
+    fn fetch(ring: &mut JwksCache, kid: &str, now: u64) {
         ring.begin(ISSUER, now);
         ring.done(ISSUER, Some(keys(kid)), now);
     }
@@ -149,7 +149,7 @@ mod tests {
         let mut ring = ring();
         assert!(ring.keys(ISSUER, 0).is_none());
         assert_eq!(ring.need(ISSUER, false, 0), JwksRefresh::Now);
-        got(&mut ring, "a", 0);
+        fetch(&mut ring, "a", 0);
         assert!(ring.keys(ISSUER, FRESH).is_some());
         assert_eq!(ring.need(ISSUER, true, FRESH), JwksRefresh::Nothing);
         assert_eq!(ring.need(ISSUER, true, FRESH + 1), JwksRefresh::Soon);
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn an_issuer_that_is_gone_stops_nothing_for_days() {
         let mut ring = ring();
-        got(&mut ring, "a", 0);
+        fetch(&mut ring, "a", 0);
         for now in (FRESH + 1..KEPT).step_by(1_000) {
             assert!(ring.keys(ISSUER, now).is_some());
             assert_ne!(ring.need(ISSUER, true, now), JwksRefresh::Now, "nobody waits for it");
@@ -174,36 +174,36 @@ mod tests {
     #[test]
     fn floods_of_unknown_keys_and_dead_issuers_ask_seldom() {
         let mut ring = ring();
-        got(&mut ring, "a", 0);
-        let mut asked = 0;
+        fetch(&mut ring, "a", 0);
+        let mut fetches = 0;
         for now in 1..=3_600 {
             if ring.need(ISSUER, false, now) == JwksRefresh::Now {
-                got(&mut ring, "a", now);
-                asked += 1;
+                fetch(&mut ring, "a", now);
+                fetches += 1;
             }
         }
-        assert_eq!(asked, 3_600 / AGAIN);
+        assert_eq!(fetches, 3_600 / AGAIN);
         let mut dead = self::ring();
-        let mut asked = 0;
+        let mut fetches = 0;
         for now in 0..3_600 {
             if dead.need(ISSUER, false, now) == JwksRefresh::Now {
                 dead.begin(ISSUER, now);
                 dead.done(ISSUER, None, now);
-                asked += 1;
+                fetches += 1;
             }
         }
-        assert!((12..=24).contains(&asked), "{asked}");
+        assert!((12..=24).contains(&fetches), "{fetches}");
         assert_eq!(ring.need("https://evil.example", false, 0), JwksRefresh::Nothing);
     }
 
     #[test]
     fn the_same_keys_stay_the_same() {
         let mut ring = ring();
-        got(&mut ring, "a", 0);
+        fetch(&mut ring, "a", 0);
         let first = Arc::clone(ring.keys(ISSUER, 0).unwrap());
-        got(&mut ring, "a", 100);
+        fetch(&mut ring, "a", 100);
         assert!(Arc::ptr_eq(&first, ring.keys(ISSUER, 100).unwrap()));
-        got(&mut ring, "b", 200);
+        fetch(&mut ring, "b", 200);
         assert!(!Arc::ptr_eq(&first, ring.keys(ISSUER, 200).unwrap()));
     }
 

@@ -22,12 +22,12 @@ const PLACES: [&str; 2] =
     ["/.well-known/openid-configuration", "/.well-known/oauth-authorization-server"];
 
 /// A discovery in progress.
-pub(crate) type Asked = Pin<Box<dyn Future<Output = Result<Jwks>> + Send>>;
+pub(crate) type JwksFuture = Pin<Box<dyn Future<Output = Result<Jwks>> + Send>>;
 
 /// Fetches the keys of issuers.
 pub(crate) trait KeyDiscovery: Send + Sync + Debug {
     /// Fetches the keys of an issuer.
-    fn keys(&self, issuer: &str) -> Asked;
+    fn keys(&self, issuer: &str) -> JwksFuture;
 }
 
 /// Fetches keys over the network.
@@ -50,12 +50,12 @@ impl OidcDiscovery {
 }
 
 impl KeyDiscovery for OidcDiscovery {
-    fn keys(&self, issuer: &str) -> Asked {
+    fn keys(&self, issuer: &str) -> JwksFuture {
         let network = Arc::clone(&self.0);
         let issuer = issuer.to_owned();
         Box::pin(async move {
-            let asked = tokio::time::timeout(TIMEOUT, found(&network, &issuer)).await;
-            asked.map_err(|_| {
+            let fetched = tokio::time::timeout(TIMEOUT, found(&network, &issuer)).await;
+            fetched.map_err(|_| {
                 Error::new(
                     ErrorKind::Timeout,
                     format!("{issuer} did not respond within {} s", TIMEOUT.as_secs()),

@@ -35,7 +35,7 @@ pub(crate) struct PolicyAuthorizer {
     /// False if the server is read-only.
     write: bool,
     shared: Arc<PolicyState>,
-    believed: Mutex<Believed>,
+    verified: Mutex<VerifiedTokens>,
 }
 
 #[derive(Debug)]
@@ -48,12 +48,12 @@ struct PolicyState {
 
 /// Verified tokens by their SHA-256, with the keys that verified their signature.
 #[derive(Debug, Default)]
-struct Believed {
+struct VerifiedTokens {
     young: HashMap<[u8; 32], (Arc<Jwks>, Arc<VerifiedJwt>)>,
     old: HashMap<[u8; 32], (Arc<Jwks>, Arc<VerifiedJwt>)>,
 }
 
-impl Believed {
+impl VerifiedTokens {
     fn find(&self, sum: &[u8; 32], keys: &Arc<Jwks>) -> Option<Arc<VerifiedJwt>> {
         let (with, token) = self.young.get(sum).or_else(|| self.old.get(sum))?;
         Arc::ptr_eq(with, keys).then(|| Arc::clone(token))
@@ -78,7 +78,7 @@ impl PolicyAuthorizer {
         let ring = Mutex::new(ring);
         let asking = tokio::sync::Mutex::new(());
         let shared = Arc::new(PolicyState { ring, asking, discovery });
-        Self { policy, write, shared, believed: Mutex::default() }
+        Self { policy, write, shared, verified: Mutex::default() }
     }
 
     fn identity(&self, asking: &AccessRequest<'_>, now: u64) -> Principal {
@@ -86,17 +86,17 @@ impl PolicyAuthorizer {
             Bearer::Nothing => PresentedToken::Nothing,
             Bearer::Odd => PresentedToken::Invalid,
             Bearer::Token(text) => {
-                self.believed(text, now).map_or(PresentedToken::Invalid, PresentedToken::Token)
+                self.verified(text, now).map_or(PresentedToken::Invalid, PresentedToken::Token)
             }
         };
         Principal { token, certificate: asking.certificate.map(Arc::clone) }
     }
 
-    fn believed(&self, text: &str, now: u64) -> Option<Arc<VerifiedJwt>> {
+    fn verified(&self, text: &str, now: u64) -> Option<Arc<VerifiedJwt>> {
         let token = UnverifiedJwt::parse(text).ok()?;
         let keys = self.shared.ring().keys(token.issuer(), now).map(Arc::clone)?;
         let sum: [u8; 32] = Sha256::digest(text).into();
-        let remembered = || lock(&self.believed);
+        let remembered = || lock(&self.verified);
         if let Some(token) = remembered().find(&sum, &keys) {
             return Some(token);
         }

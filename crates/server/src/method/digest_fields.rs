@@ -36,7 +36,7 @@ fn first_known(wanted: &[Algorithm]) -> Option<Algorithm> {
 }
 
 /// The fields with this checksum of a file, in the forms that a request asks for.
-pub(crate) fn told(headers: &HeaderMap, sum: &Checksum) -> HeaderMap {
+pub(crate) fn of_checksum(headers: &HeaderMap, sum: &Checksum) -> HeaderMap {
     let mut fields = HeaderMap::new();
     if !is_known(sum) {
         return fields;

@@ -211,12 +211,12 @@ fn choose(headers: &HeaderMap, size: u64, most: usize) -> Result<Chosen, HttpErr
         HttpError::new(StatusCode::RANGE_NOT_SATISFIABLE, what)
             .with(header::CONTENT_RANGE, &format!("bytes */{size}"))
     };
-    let asked = match range_set::parse(field.as_bytes(), most) {
-        Ok(Some(asked)) => asked,
+    let specs = match range_set::parse(field.as_bytes(), most) {
+        Ok(Some(specs)) => specs,
         Ok(None) => return Ok(Chosen::Whole),
         Err(error) => return Err(unsatisfied(error.to_string())),
     };
-    let mut ranges: Vec<_> = asked.iter().filter_map(|asked| asked.within(size)).collect();
+    let mut ranges: Vec<_> = specs.iter().filter_map(|spec| spec.within(size)).collect();
     let bytes = ranges.iter().try_fold(0u64, |sum, range| sum.checked_add(range.end - range.start));
     match ranges.len() {
         0 => Err(unsatisfied(format!("no range lies within the {size} bytes of the file"))),

@@ -33,7 +33,7 @@ const MAX_BYTES: usize = 16 << 10;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+struct LotBody {
     path: String,
     bytes: u64,
     lease_seconds: u64,
@@ -42,20 +42,20 @@ struct Wanted {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Changed {
-    #[serde(default, deserialize_with = "said")]
+    #[serde(default, deserialize_with = "present")]
     bytes: Option<u64>,
-    #[serde(default, deserialize_with = "said")]
+    #[serde(default, deserialize_with = "present")]
     lease_seconds: Option<u64>,
 }
 
 /// Reads a number; unlike the default for options it rejects `null`.
-fn said<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u64>, D::Error> {
+fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u64>, D::Error> {
     u64::deserialize(value).map(Some)
 }
 
 /// A lot as a response describes it.
 #[derive(Debug, Serialize)]
-struct Told<'a> {
+struct LotJson<'a> {
     id: &'a str,
     path: String,
     bytes: u64,
@@ -68,7 +68,7 @@ struct Told<'a> {
     lease_seconds: u64,
 }
 
-impl<'a> Told<'a> {
+impl<'a> LotJson<'a> {
     fn of(lot: &'a Lot, now: u64) -> Self {
         Self {
             id: &lot.id,
@@ -101,18 +101,18 @@ pub(crate) async fn handle(
     match (&request.method, id.is_empty()) {
         (&Method::GET | &Method::HEAD, true) => {
             let own = lots.of(&owner, now);
-            let told: Vec<_> = own.iter().map(|lot| Told::of(lot, now)).collect();
-            json(StatusCode::OK, &told)
+            let response: Vec<_> = own.iter().map(|lot| LotJson::of(lot, now)).collect();
+            json(StatusCode::OK, &response)
         }
         (&Method::GET | &Method::HEAD, false) => {
-            json(StatusCode::OK, &Told::of(&lots.find(&owner, &id, now)?, now))
+            json(StatusCode::OK, &LotJson::of(&lots.find(&owner, &id, now)?, now))
         }
         (&Method::POST, true) => create(context, lots, request, owner, now).await,
         (&Method::PATCH, false) => {
             allow_change(context, lots, &request, &owner, &id)?;
             let Changed { bytes, lease_seconds } = read(&mut request.body, MAX_BYTES).await?;
             let lot = run(lots, move |lots| lots.extend(&owner, &id, bytes, lease_seconds, now));
-            json(StatusCode::OK, &Told::of(&lot.await?, now))
+            json(StatusCode::OK, &LotJson::of(&lot.await?, now))
         }
         (&Method::DELETE, false) => {
             allow_change(context, lots, &request, &owner, &id)?;
@@ -155,14 +155,14 @@ async fn create(
     owner: String,
     now: u64,
 ) -> Result<ServerResponse, HttpError> {
-    let Wanted { path, bytes, lease_seconds } = read(&mut request.body, MAX_BYTES).await?;
+    let LotBody { path, bytes, lease_seconds } = read(&mut request.body, MAX_BYTES).await?;
     // The path in the document is not percent-encoded.
     let place = NamespacePath::parse(&href(&path, false))?;
     context.authorize(&request, &place, Action::Create)?;
     let lot = run(lots, move |lots| lots.create(&owner, place.path(), bytes, lease_seconds, now));
     let lot = lot.await?;
-    let told = json(StatusCode::CREATED, &Told::of(&lot, now))?;
-    Ok(told.with(header::LOCATION, &format!("/{PLACE}/{}", lot.id)))
+    let response = json(StatusCode::CREATED, &LotJson::of(&lot, now))?;
+    Ok(response.with(header::LOCATION, &format!("/{PLACE}/{}", lot.id)))
 }
 
 /// Reads a JSON body of at most `max_bytes`.

@@ -65,7 +65,7 @@ pub(crate) async fn document(
     context: &ServerContext,
     request: &ServerRequest,
 ) -> Result<Option<ServerResponse>, HttpError> {
-    if request.path.is_directory() || !is_asked_for(request) {
+    if request.path.is_directory() || !is_requested(request) {
         return Ok(None);
     }
     let elsewhere = context.settings().replicas.urls(&request.path);
@@ -121,7 +121,7 @@ pub(crate) fn describe(
 }
 
 /// Returns true if the request is for the document.
-pub(crate) fn is_asked_for(request: &ServerRequest) -> bool {
+pub(crate) fn is_requested(request: &ServerRequest) -> bool {
     by_query(request) || accepts(request)
 }
 

@@ -20,7 +20,7 @@ const PARTS_TYPE: &str = "multipart/byteranges";
 
 /// The form of the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wish {
+enum Format {
     Frames,
     Parts,
 }
@@ -35,7 +35,7 @@ pub(crate) async fn handle(
         return tree::query(context, request).await;
     }
     check_type(request.text(header::CONTENT_TYPE))?;
-    let wish = wish(request.text(header::ACCEPT)).ok_or_else(|| {
+    let format = accepted_format(request.text(header::ACCEPT)).ok_or_else(|| {
         let what =
             format!("the response can be {FRAMES_TYPE} or {PARTS_TYPE}, and Accept allows neither");
         HttpError::new(StatusCode::NOT_ACCEPTABLE, what)
@@ -62,14 +62,14 @@ pub(crate) async fn handle(
         ConditionResult::NotModified => ServerResponse::empty(StatusCode::NOT_MODIFIED),
         ConditionResult::Proceed => {
             let ranges = within(list, size);
-            match wish {
-                Wish::Frames => {
+            match format {
+                Format::Frames => {
                     let form = RangeFormat::Frames { size };
                     let ranges = merged(ranges);
                     let answer = get::send(context, memory, &reader, StatusCode::OK, form, ranges);
                     answer.with(header::CONTENT_TYPE, FRAMES_TYPE)
                 }
-                Wish::Parts => {
+                Format::Parts => {
                     check_parts(&ranges, size)?;
                     get::parts(context, memory, &reader, StatusCode::OK, path, ranges)
                 }
@@ -102,19 +102,19 @@ pub(crate) fn essence(kind: &str) -> &str {
 
 /// The form that an `Accept` field allows: a form that it names before one that it does not
 /// exclude, frames before parts.
-fn wish(accept: Option<&str>) -> Option<Wish> {
-    let Some(accept) = accept else { return Some(Wish::Frames) };
+fn accepted_format(accept: Option<&str>) -> Option<Format> {
+    let Some(accept) = accept else { return Some(Format::Frames) };
     let named = |kind: &str| {
         let mut items = accept.split(',').filter(|item| !is_excluded(item)).map(essence);
         items.any(|item| item.eq_ignore_ascii_case(kind))
     };
     if named(FRAMES_TYPE) {
-        return Some(Wish::Frames);
+        return Some(Format::Frames);
     }
     if named(PARTS_TYPE) || named("multipart/*") {
-        return Some(Wish::Parts);
+        return Some(Format::Parts);
     }
-    (named("*/*") || named("application/*")).then_some(Wish::Frames)
+    (named("*/*") || named("application/*")).then_some(Format::Frames)
 }
 
 /// Returns true if an item has the weight 0.
@@ -169,14 +169,14 @@ mod tests {
     #[test]
     fn what_is_named_counts_before_what_is_not_excluded() {
         for (accept, expected) in [
-            (None, Some(Wish::Frames)),
-            (Some("*/*"), Some(Wish::Frames)),
-            (Some("multipart/byteranges, */*;q=0.1"), Some(Wish::Parts)),
-            (Some("application/vnd.hither.frames.v1, multipart/byteranges"), Some(Wish::Frames)),
-            (Some("application/vnd.hither.frames.v1;q=0, multipart/*"), Some(Wish::Parts)),
+            (None, Some(Format::Frames)),
+            (Some("*/*"), Some(Format::Frames)),
+            (Some("multipart/byteranges, */*;q=0.1"), Some(Format::Parts)),
+            (Some("application/vnd.hither.frames.v1, multipart/byteranges"), Some(Format::Frames)),
+            (Some("application/vnd.hither.frames.v1;q=0, multipart/*"), Some(Format::Parts)),
             (Some("text/html"), None),
         ] {
-            assert_eq!(wish(accept), expected, "{accept:?}");
+            assert_eq!(accepted_format(accept), expected, "{accept:?}");
         }
     }
 

@@ -35,7 +35,7 @@ const PLACE: &str = ".well-known/hither/tape/v1";
 const MAX_BYTES: usize = 4 << 20;
 
 #[derive(Debug, Deserialize)]
-struct Wanted {
+struct StageBody {
     files: Vec<WantedFile>,
 }
 
@@ -76,7 +76,7 @@ pub(crate) async fn handle(
             discovery(&request)
         }
         (&Method::POST, ["stage"]) => {
-            let Wanted { files } = read(&mut request.body, MAX_BYTES).await?;
+            let StageBody { files } = read(&mut request.body, MAX_BYTES).await?;
             let paths = files.into_iter().map(|file| file.path).collect();
             let files =
                 checked(context, tape, &request, paths)?.into_iter().map(|path| match path {
@@ -84,12 +84,12 @@ pub(crate) async fn handle(
                     Err((path, why)) => StagedFile::failed(path, why),
                 });
             let id = tape.stage(&context.backend, owner, files.collect())?;
-            let told = json(StatusCode::CREATED, &json!({ "requestId": id }))?;
-            Ok(told.with(header::LOCATION, &format!("/{PLACE}/stage/{id}")))
+            let response = json(StatusCode::CREATED, &json!({ "requestId": id }))?;
+            Ok(response.with(header::LOCATION, &format!("/{PLACE}/stage/{id}")))
         }
         (&Method::GET | &Method::HEAD, ["stage", id]) => {
-            let told = tape.with_request(&owner, id, |request| progress(id, request));
-            json(StatusCode::OK, &told.ok_or_else(|| unknown(id))?)
+            let response = tape.with_request(&owner, id, |request| progress(id, request));
+            json(StatusCode::OK, &response.ok_or_else(|| unknown(id))?)
         }
         (&Method::POST, ["stage", id, "cancel"]) => {
             let Paths { paths } = read(&mut request.body, MAX_BYTES).await?;
@@ -173,30 +173,31 @@ fn checked(
 
 fn progress(id: &str, request: &StageRequest) -> Value {
     let file = |file: &StagedFile| {
-        let mut told = json!({
+        let mut response = json!({
             "path": format!("/{}", file.path),
             "state": file.state.name(),
             "onDisk": file.state == FileState::Completed,
         });
         if let Some(error) = &file.error {
-            told["error"] = json!(error);
+            response["error"] = json!(error);
         }
         for (name, time) in [("startedAt", file.started), ("finishedAt", file.finished)] {
             if let Some(time) = time {
-                told[name] = json!(time);
+                response[name] = json!(time);
             }
         }
-        told
+        response
     };
     let files: Vec<_> = request.files.iter().map(file).collect();
-    let mut told = json!({ "id": id, "createdAt": request.created, "files": files });
+    let mut response = json!({ "id": id, "createdAt": request.created, "files": files });
     if let Some(started) = request.files.iter().filter_map(|file| file.started).min() {
-        told["startedAt"] = json!(started);
+        response["startedAt"] = json!(started);
     }
     if request.is_over() {
-        told["completedAt"] = json!(request.files.iter().filter_map(|file| file.finished).max());
+        response["completedAt"] =
+            json!(request.files.iter().filter_map(|file| file.finished).max());
     }
-    told
+    response
 }
 
 async fn archive_info(
@@ -205,9 +206,9 @@ async fn archive_info(
     request: &ServerRequest,
     paths: Vec<String>,
 ) -> Result<ServerResponse, HttpError> {
-    let mut told = Vec::new();
+    let mut response = Vec::new();
     for path in checked(context, tape, request, paths)? {
-        told.push(match path {
+        response.push(match path {
             Err((path, error)) => json!({ "path": format!("/{path}"), "error": error }),
             Ok(path) => {
                 let found = context.backend.stat(&path).await.map_err(|error| error.to_string());
@@ -222,7 +223,7 @@ async fn archive_info(
             }
         });
     }
-    json(StatusCode::OK, &told)
+    json(StatusCode::OK, &response)
 }
 
 /// The response to a change of some files of a request.

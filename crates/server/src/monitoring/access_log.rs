@@ -152,17 +152,17 @@ pub(crate) struct AccessLog(Option<Arc<Lines>>);
 #[derive(Debug)]
 struct Lines {
     sender: SyncSender<Message>,
-    lost: Arc<Lost>,
+    lost: Arc<LostLines>,
 }
 
 /// Lines that were dropped or could not be written: since the last written one, and in total.
 #[derive(Debug, Default)]
-struct Lost {
+struct LostLines {
     unreported: AtomicU64,
     total: AtomicU64,
 }
 
-impl Lost {
+impl LostLines {
     /// Counts lost lines, which would have reported `reported` others.
     fn add(&self, lines: u64, reported: u64) {
         self.unreported.fetch_add(lines.saturating_add(reported), Ordering::Relaxed);
@@ -246,7 +246,7 @@ fn cannot(path: &Path, error: io::Error) -> Error {
     Error::new(ErrorKind::Local, what).with_source(error)
 }
 
-fn write_all(messages: &Receiver<Message>, out: Box<dyn Write + Send>, lost: &Lost) {
+fn write_all(messages: &Receiver<Message>, out: Box<dyn Write + Send>, lost: &LostLines) {
     let mut batch = Batch { out, text: Vec::new(), lines: 0, reported: 0 };
     while let Ok(message) = messages.recv() {
         let mut message = Some(message);
@@ -288,7 +288,7 @@ impl Batch {
         }
     }
 
-    fn write(&mut self, lost: &Lost) {
+    fn write(&mut self, lost: &LostLines) {
         if self.out.write_all(&self.text).and_then(|()| self.out.flush()).is_err() {
             // Only the metrics can show that.
             lost.add(self.lines, self.reported);

@@ -94,7 +94,7 @@ pub(crate) struct GaugeValues {
     pub(crate) copies: CopyTotals,
 }
 
-type Made<T> = std::result::Result<T, prometheus::Error>;
+type MetricResult<T> = std::result::Result<T, prometheus::Error>;
 
 impl Metrics {
     /// # Errors
@@ -105,65 +105,65 @@ impl Metrics {
         })
     }
 
-    fn build() -> Made<Self> {
-        let maker = Maker(Registry::new());
+    fn build() -> MetricResult<Self> {
+        let builder = MetricsBuilder(Registry::new());
         let build =
-            maker.gauges("hither_build_info", "Version of the server; always 1.", "version")?;
+            builder.gauges("hither_build_info", "Version of the server; always 1.", "version")?;
         build.get_metric_with_label_values(&[env!("CARGO_PKG_VERSION")])?.set(1);
-        let requests = maker.keep(IntCounterVec::new(
+        let requests = builder.keep(IntCounterVec::new(
             Opts::new("hither_requests_total", "Finished requests by method and status class."),
             &["method", "code"],
         )?)?;
         let open = "Active requests by method; those of PUT are uploads.";
-        let open = maker.gauges("hither_requests_open", open, "method")?;
-        let refused = maker.keep(IntCounterVec::new(
+        let open = builder.gauges("hither_requests_open", open, "method")?;
+        let refused = builder.keep(IntCounterVec::new(
             Opts::new(
                 "hither_connections_failed_total",
                 "Connections that failed before the first request, by reason.",
             ),
             &["reason"],
         )?)?;
-        let disk = maker.keep(CounterVec::new(
+        let disk = builder.keep(CounterVec::new(
             Opts::new("hither_disk_seconds_total", "Time spent reading and writing files."),
             &["work"],
         )?)?;
         let whole = "Time from the request head to the last byte of the response.";
         let head = "Time from the request head to the response head.";
         let ranges = HistogramOpts::new("hither_request_ranges", "Ranges or files per response.");
-        let ranges = maker.keep(Histogram::with_opts(ranges.buckets(RANGES.to_vec()))?)?;
+        let ranges = builder.keep(Histogram::with_opts(ranges.buckets(RANGES.to_vec()))?)?;
         let class = |method: &str| {
             let series =
                 CLASSES.iter().map(|class| requests.get_metric_with_label_values(&[method, class]));
-            series.collect::<Made<Vec<_>>>()
+            series.collect::<MetricResult<Vec<_>>>()
         };
         Ok(Self {
-            requests: METHODS.iter().map(|method| class(method)).collect::<Made<_>>()?,
+            requests: METHODS.iter().map(|method| class(method)).collect::<MetricResult<_>>()?,
             open: METHODS
                 .iter()
                 .map(|method| open.get_metric_with_label_values(&[method]))
-                .collect::<Made<_>>()?,
-            sent: maker.count("hither_sent_bytes_total", "Bytes of response bodies sent.")?,
-            received: maker
+                .collect::<MetricResult<_>>()?,
+            sent: builder.count("hither_sent_bytes_total", "Bytes of response bodies sent.")?,
+            received: builder
                 .count("hither_received_bytes_total", "Bytes of request bodies received.")?,
-            broken: maker
+            broken: builder
                 .count("hither_responses_incomplete_total", "Responses that ended early.")?,
-            head: maker.times("hither_request_first_byte_seconds", head)?,
-            whole: maker.times("hither_request_seconds", whole)?,
+            head: builder.times("hither_request_first_byte_seconds", head)?,
+            whole: builder.times("hither_request_seconds", whole)?,
             ranges,
             disk: WORKS
                 .iter()
                 .map(|work| disk.get_metric_with_label_values(&[work]))
-                .collect::<Made<_>>()?,
-            client: maker.keep(Counter::new(
+                .collect::<MetricResult<_>>()?,
+            client: builder.keep(Counter::new(
                 "hither_client_wait_seconds_total",
                 "Time that responses waited for clients to read.",
             )?)?,
-            accepted: maker.count("hither_connections_total", "Accepted connections.")?,
-            connections: maker.level("hither_connections_open", "Open connections.")?,
+            accepted: builder.count("hither_connections_total", "Accepted connections.")?,
+            connections: builder.level("hither_connections_open", "Open connections.")?,
             handshakes_failed: refused.get_metric_with_label_values(&["handshake"])?,
             accept_failed: refused.get_metric_with_label_values(&["accept"])?,
-            polled: Polled::new(&maker)?,
-            registry: maker.0,
+            polled: Polled::new(&builder)?,
+            registry: builder.0,
         })
     }
 
@@ -234,43 +234,44 @@ impl Metrics {
 }
 
 impl Polled {
-    fn new(maker: &Maker) -> Made<Self> {
+    fn new(builder: &MetricsBuilder) -> MetricResult<Self> {
         Ok(Self {
-            memory: maker.level("hither_memory_bytes", "File data in memory.")?,
-            max_memory: maker
+            memory: builder.level("hither_memory_bytes", "File data in memory.")?,
+            max_memory: builder
                 .level("hither_memory_bytes_limit", "Maximum of file data in memory.")?,
-            max_connections: maker
+            max_connections: builder
                 .level("hither_connections_limit", "Maximum of open connections.")?,
-            connections_evicted: maker.count(
+            connections_evicted: builder.count(
                 "hither_connections_evicted_total",
                 "Idle connections that were closed to make room for new ones.",
             )?,
-            connections_refused: maker.count(
+            connections_refused: builder.count(
                 "hither_connections_refused_total",
                 "Connections that were refused because their address has too many.",
             )?,
-            heads_refused: maker.count(
+            heads_refused: builder.count(
                 "hither_heads_refused_total",
                 "Connections that ended because no memory was left for the head of a request.",
             )?,
-            lots: maker.level("hither_lots", "Space reservations (lots).")?,
-            lots_reserved: maker.level("hither_lots_reserved_bytes", "Bytes reserved in lots.")?,
-            lots_used: maker.level("hither_lots_used_bytes", "Bytes used in lots.")?,
-            lots_used_files: maker
+            lots: builder.level("hither_lots", "Space reservations (lots).")?,
+            lots_reserved: builder
+                .level("hither_lots_reserved_bytes", "Bytes reserved in lots.")?,
+            lots_used: builder.level("hither_lots_used_bytes", "Bytes used in lots.")?,
+            lots_used_files: builder
                 .level("hither_lots_used_files", "Files and directories in lots.")?,
-            lines_lost: maker.count(
+            lines_lost: builder.count(
                 "hither_log_lines_lost_total",
                 "Access log lines that were dropped or could not be written.",
             )?,
-            uptime: maker.level("hither_uptime_seconds", "Time since the server started.")?,
-            copies_open: maker.level("hither_copies_open", "Running third-party copies.")?,
-            copies: maker.counts(
+            uptime: builder.level("hither_uptime_seconds", "Time since the server started.")?,
+            copies_open: builder.level("hither_copies_open", "Running third-party copies.")?,
+            copies: builder.counts(
                 "hither_copies_total",
                 "Finished and refused third-party copies.",
                 "outcome",
                 &COPIES,
             )?,
-            copied: maker.counts(
+            copied: builder.counts(
                 "hither_copied_bytes_total",
                 "File bytes moved by third-party copies.",
                 "direction",
@@ -316,15 +317,15 @@ impl Polled {
 }
 
 /// Creates metrics and registers them.
-struct Maker(Registry);
+struct MetricsBuilder(Registry);
 
-impl Maker {
-    fn keep<C: Collector + Clone + 'static>(&self, metric: C) -> Made<C> {
+impl MetricsBuilder {
+    fn keep<C: Collector + Clone + 'static>(&self, metric: C) -> MetricResult<C> {
         self.0.register(Box::new(metric.clone()))?;
         Ok(metric)
     }
 
-    fn count(&self, name: &str, help: &str) -> Made<IntCounter> {
+    fn count(&self, name: &str, help: &str) -> MetricResult<IntCounter> {
         self.keep(IntCounter::new(name, help)?)
     }
 
@@ -335,21 +336,21 @@ impl Maker {
         help: &str,
         label: &str,
         values: &[&str],
-    ) -> Made<Vec<IntCounter>> {
+    ) -> MetricResult<Vec<IntCounter>> {
         let vector = self.keep(IntCounterVec::new(Opts::new(name, help), &[label])?)?;
         values.iter().map(|value| vector.get_metric_with_label_values(&[value])).collect()
     }
 
-    fn level(&self, name: &str, help: &str) -> Made<IntGauge> {
+    fn level(&self, name: &str, help: &str) -> MetricResult<IntGauge> {
         self.keep(IntGauge::new(name, help)?)
     }
 
-    fn gauges(&self, name: &str, help: &str, label: &str) -> Made<IntGaugeVec> {
+    fn gauges(&self, name: &str, help: &str, label: &str) -> MetricResult<IntGaugeVec> {
         self.keep(IntGaugeVec::new(Opts::new(name, help), &[label])?)
     }
 
     /// A histogram for each kind of work.
-    fn times(&self, name: &str, help: &str) -> Made<Vec<Histogram>> {
+    fn times(&self, name: &str, help: &str) -> MetricResult<Vec<Histogram>> {
         let options = HistogramOpts::new(name, help).buckets(TIMES.to_vec());
         let vector = self.keep(HistogramVec::new(options, &["work"])?)?;
         WORKS.iter().map(|work| vector.get_metric_with_label_values(&[work])).collect()

@@ -116,7 +116,7 @@ pub(crate) struct BlockBody {
     /// Blocks that other threads are making, in order.
     making: VecDeque<BlockingTask<io::Result<Made>>>,
     /// The wait for a buffer of a block that could be made in place.
-    borrowing: Option<Borrowing>,
+    buffer_wait: Option<BufferWait>,
     /// Blocks made in place since other tasks had their turn.
     in_place: u32,
     /// Bytes still to come, if known.
@@ -134,11 +134,11 @@ struct Made {
     source: Option<Box<dyn BlockSource>>,
 }
 
-struct Borrowing(BoxFuture<'static, Option<PooledBuffer>>);
+struct BufferWait(BoxFuture<'static, Option<PooledBuffer>>);
 
-impl Debug for Borrowing {
+impl Debug for BufferWait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Borrowing")
+        f.write_str("BufferWait")
     }
 }
 
@@ -156,7 +156,7 @@ impl BlockBody {
             quota: Arc::new(Semaphore::new(BLOCKS)),
             source: Some(source),
             making: VecDeque::new(),
-            borrowing: None,
+            buffer_wait: None,
             in_place: 0,
             left: length,
             disk: Duration::ZERO,
@@ -272,15 +272,15 @@ impl BlockBody {
             self.begin(source);
             return Poll::Ready(Ok(None));
         }
-        let borrowing = self.borrowing.get_or_insert_with(|| {
+        let buffer_wait = self.buffer_wait.get_or_insert_with(|| {
             let memory = Arc::clone(&self.memory);
-            Borrowing(memory.borrow(bytes, Arc::clone(&self.quota)).boxed())
+            BufferWait(memory.borrow(bytes, Arc::clone(&self.quota)).boxed())
         });
-        let Poll::Ready(buffer) = borrowing.0.poll_unpin(cx) else {
+        let Poll::Ready(buffer) = buffer_wait.0.poll_unpin(cx) else {
             self.source = Some(source);
             return Poll::Pending;
         };
-        self.borrowing = None;
+        self.buffer_wait = None;
         Poll::Ready(buffer.ok_or_else(shutting_down).and_then(|buffer| self.make(source, buffer)))
     }
 

@@ -79,7 +79,7 @@ struct Sent {
     /// The checksums of the sent bytes.
     passed: Vec<Checksum>,
     /// The reason why the outcome is uncertain, if only a HEAD can confirm the file.
-    doubt: Option<Error>,
+    unseen: Option<Error>,
 }
 
 /// The progress of a push.
@@ -192,9 +192,9 @@ impl Push {
         let watchdog = StallWatchdog::new(&self.copier, other);
         // The response to the whole file may take long; it has a timeout of its own.
         let moved = || Some(self.progress.fed.load(Ordering::Relaxed)).filter(|it| *it < size);
-        let Sent { passed, doubt } = watchdog.over(self.send(), moved).await??;
+        let Sent { passed, unseen } = watchdog.over(self.send(), moved).await??;
         let seen = remote::sent_file(&self.copier.network, other).await;
-        match (seen.as_ref().map(|file| file.state), doubt) {
+        match (seen.as_ref().map(|file| file.state), unseen) {
             (Ok(RemoteState::There(there)), None) if there == size => {
                 // It is removed if it turns out to be wrong.
                 let tag = seen.as_ref().ok().and_then(|file| file.tag.clone());
@@ -213,7 +213,7 @@ impl Push {
                 let what = format!("{other} does not exist, although the server confirmed it");
                 return Err(Error::new(ErrorKind::Protocol, what));
             }
-            (_, Some(doubt)) => return Err(doubt),
+            (_, Some(unseen)) => return Err(unseen),
             (Ok(RemoteState::Unknown) | Err(_), None) => {}
         }
         let reported = seen.map(|file| file.checksums);
@@ -261,7 +261,7 @@ impl Push {
             put.content = RequestBody::Stream(stream);
             self.send_streamed(put, feed).await?
         };
-        let doubt = match outcome {
+        let unseen = match outcome {
             ChangeOutcome::Done(_) => None,
             ChangeOutcome::Unseen(error) => Some(error),
             ChangeOutcome::Refused(response) => {
@@ -273,9 +273,9 @@ impl Push {
             }
         };
         self.progress.taken.store(size, Ordering::Relaxed);
-        match (sums, doubt) {
-            (Some(passed), doubt) => Ok(Sent { passed, doubt }),
-            (None, Some(doubt)) => Err(doubt),
+        match (sums, unseen) {
+            (Some(passed), unseen) => Ok(Sent { passed, unseen }),
+            (None, Some(unseen)) => Err(unseen),
             (None, None) => {
                 let other = &self.copy_request.other;
                 let what = format!("{other} responded before it had received the whole file");

@@ -71,8 +71,8 @@ pub(crate) async fn sent_file(network: &Arc<Network>, location: &Location) -> Re
         let source = HttpSource::new(location.clone(), Arc::clone(network));
         let first = 0..1;
         let request = Request { ranges: vec![first], ..Request::default() };
-        let told = source.fetch(request, Box::new(drop)).await.ok().and_then(|it| it.size);
-        file.state = told.map_or(RemoteState::Unknown, RemoteState::There);
+        let size = source.fetch(request, Box::new(drop)).await.ok().and_then(|it| it.size);
+        file.state = size.map_or(RemoteState::Unknown, RemoteState::There);
     }
     Ok(file)
 }

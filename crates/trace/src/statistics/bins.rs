@@ -39,9 +39,9 @@ impl Logarithmic {
 
 /// Bins whose limits are powers of two: 0, 1, 2-3, 4-7, ...
 #[derive(Debug, Clone, Default)]
-pub(super) struct Doubling(BTreeMap<i16, u64>);
+pub(super) struct PowerOfTwo(BTreeMap<i16, u64>);
 
-impl Doubling {
+impl PowerOfTwo {
     pub(super) fn add(&mut self, number: u64) {
         let bits = i16::try_from(64 - number.leading_zeros()).unwrap_or_default();
         *self.0.entry(bits).or_default() += 1;
@@ -154,7 +154,7 @@ mod tests {
                 let [Bin { from, to, count: 1 }] = all.bins()[..] else { panic!("{all:?}") };
                 let inside = if number < 0 { from < number && number <= to } else { from <= number && number < to };
                 prop_assert!(inside || to == i64::MAX || from == -i64::MAX, "{number} in {from}..{to}");
-                let mut all = Doubling::default();
+                let mut all = PowerOfTwo::default();
                 all.add(number.unsigned_abs());
                 let [Bin { from, to, count: 1 }] = all.bins()[..] else { panic!("{all:?}") };
                 let number = i64::try_from(number.unsigned_abs()).unwrap_or(i64::MAX);

@@ -1,6 +1,6 @@
 //! Statistics of one file in a trace.
 
-use super::bins::{Bin, Doubling, LinearBins, Logarithmic};
+use super::bins::{Bin, LinearBins, Logarithmic, PowerOfTwo};
 use super::coverage::Coverage;
 use crate::{CacheStatus, TracedRead};
 use hither_core::range;
@@ -107,11 +107,11 @@ pub(super) struct FileState {
     longest_wait: Duration,
     coverage: Coverage,
     distinct_bytes: u64,
-    sizes: Doubling,
+    sizes: PowerOfTwo,
     displacements: Displacements,
     logarithmic: Logarithmic,
     runs: Runs,
-    lengths: Doubling,
+    lengths: PowerOfTwo,
     /// The end of the last range.
     end: Option<u64>,
     run_ranges: u64,

@@ -165,11 +165,11 @@ impl FileComparison {
         // A stated checksum costs a round trip; the other tree is read only if its server states
         // none.
         for algorithm in Algorithm::ALL {
-            let told = futures_util::try_join!(
-                self.told(0, from.0, from.1, algorithm),
-                self.told(1, to.0, to.1, algorithm)
+            let reported = futures_util::try_join!(
+                self.reported(0, from.0, from.1, algorithm),
+                self.reported(1, to.0, to.1, algorithm)
             )?;
-            let (a, b) = match told {
+            let (a, b) = match reported {
                 (None, None) if from.0.local.is_some() && to.0.local.is_some() => {
                     futures_util::try_join!(
                         self.read(from.0, path, algorithm),
@@ -192,7 +192,7 @@ impl FileComparison {
     }
 
     /// The checksum that the server states; none for a local file.
-    async fn told(
+    async fn reported(
         &self,
         side: usize,
         tree: &CopyPath,
@@ -205,12 +205,12 @@ impl FileComparison {
         if lock(untold).contains(&algorithm) {
             return Ok(None);
         }
-        let told = tree.storage.checksum(&entry.path, algorithm).await?;
-        let told = told.filter(|checksum| checksum.algorithm() == algorithm);
-        if told.is_none() {
+        let reported = tree.storage.checksum(&entry.path, algorithm).await?;
+        let reported = reported.filter(|checksum| checksum.algorithm() == algorithm);
+        if reported.is_none() {
             lock(untold).insert(algorithm);
         }
-        Ok(told)
+        Ok(reported)
     }
 
     /// The checksum of the bytes of a file. All workers of a copy fetch them and discard them.

@@ -178,7 +178,7 @@ async fn fail(shared: &CopyContext, file: &Arc<FileCopy>, error: Error) {
         shared.queue.closed(file.is_small(), Some(file), Some(item));
         return;
     }
-    let restarted = if again { asked_again(shared, item, error).await } else { Err(error) };
+    let restarted = if again { stat_again(shared, item, error).await } else { Err(error) };
     let next = match restarted {
         Ok(item) => {
             resources.progress.undone_bytes(file.blocks().written_bytes());
@@ -198,7 +198,7 @@ async fn fail(shared: &CopyContext, file: &Arc<FileCopy>, error: Error) {
 
 /// The file once more, as the server states it now by the method that listed it: the response that
 /// differed from the listing may be the one that is wrong.
-async fn asked_again(shared: &CopyContext, item: &CopyItem, error: Error) -> Result<CopyItem> {
+async fn stat_again(shared: &CopyContext, item: &CopyItem, error: Error) -> Result<CopyItem> {
     let mut entry = None;
     // A file of this machine is opened, and shows its version then.
     if let Some(listed) = item.entry.as_ref().filter(|_| item.local.is_none()) {

@@ -81,7 +81,7 @@ async fn copied(
     progress: Arc<CopyProgress>,
     find: impl AsyncFnOnce(&Arc<CopyContext>, &CopyPath, Target) -> Result<()>,
 ) -> Result<CopySummary> {
-    let job = setup::job_name(std::slice::from_ref(&source), &Destination::Place(target.clone()));
+    let job = setup::job_name(std::slice::from_ref(&source), &Destination::Path(target.clone()));
     let options = CopyOptions { journal: None, ..options };
     let queue = Queue::new(usize::MAX, 1);
     let shared = CopyContext::new(&job, options, queue, None, progress);

@@ -30,14 +30,14 @@ pub(crate) fn job_name(sources: &[CopyPath], destination: &Destination) -> Strin
 ///
 /// [`ErrorKind::Invalid`], with both names; errors of the storage that is asked.
 pub async fn refuse_clashes(sources: &[CopyPath], directory: CopyPath) -> Result<()> {
-    let destination = Destination::Place(directory);
+    let destination = Destination::Path(directory);
     refuse_shared_targets(sources, &destination)?;
     refuse_alike_targets(sources, &destination).await
 }
 
 /// Fails if two sources would become one target.
 pub(crate) fn refuse_shared_targets(sources: &[CopyPath], destination: &Destination) -> Result<()> {
-    if sources.len() < 2 || !matches!(destination, Destination::Place(_)) {
+    if sources.len() < 2 || !matches!(destination, Destination::Path(_)) {
         return Ok(());
     }
     let mut taken = HashMap::new();
@@ -60,7 +60,7 @@ pub(crate) async fn refuse_alike_targets(
     sources: &[CopyPath],
     destination: &Destination,
 ) -> Result<()> {
-    let Destination::Place(place) = destination else { return Ok(()) };
+    let Destination::Path(place) = destination else { return Ok(()) };
     let target = place.target();
     let mut answers = DirectoryAnswers::default();
     let names = sources.iter().filter(|source| !source.contents).filter_map(CopyPath::last_name);
@@ -80,7 +80,7 @@ pub(crate) async fn refuse_alike_targets(
 /// Returns true if the destination is a directory that takes the sources in. It is made if it is
 /// meant as one.
 pub(crate) async fn goes_into(destination: &Destination, several: bool) -> Result<bool> {
-    let Destination::Place(place) = destination else { return Ok(false) };
+    let Destination::Path(place) = destination else { return Ok(false) };
     let kind = match &place.local {
         Some(path) => match std::fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => Some(FileKind::Directory),
@@ -136,23 +136,23 @@ pub(crate) async fn begin(
             Target::Output | Target::Discard => {}
         }
     }
-    let looked = match look(shared, &source, &target).await {
+    let kind = match look(shared, &source, &target).await {
         // The URL of a tree ends with a slash, and some servers find no file by that name.
         Err(error) if error.kind() == ErrorKind::NotFound && may_be_file(shared, &source) => {
             match source.storage.stat(&source.path).await {
-                Ok(entry) if entry.kind == FileKind::File => Looked::File(Some(entry)),
+                Ok(entry) if entry.kind == FileKind::File => SourceKind::File(Some(entry)),
                 _ => return Err(error),
             }
         }
-        looked => looked?,
+        kind => kind?,
     };
-    let Looked::File(entry) = looked else { return Ok(()) };
+    let SourceKind::File(entry) = kind else { return Ok(()) };
     shared.found(CopyItem::new(source, entry, target)).await;
     Ok(())
 }
 
 /// The kind of a source.
-enum Looked {
+enum SourceKind {
     /// A directory, which was walked through.
     Walked,
     /// A file, with its metadata if they were requested.
@@ -165,11 +165,11 @@ fn may_be_file(shared: &CopyContext, source: &CopyPath) -> bool {
 }
 
 /// Finds out what a source is, and walks through a directory.
-async fn look(shared: &Arc<CopyContext>, source: &CopyPath, target: &Target) -> Result<Looked> {
+async fn look(shared: &Arc<CopyContext>, source: &CopyPath, target: &Target) -> Result<SourceKind> {
     if shared.resources.options.recursive && source.storage.has_trees() {
         // The response shows whether it is a directory, too.
         match tree::walk(shared, source, target).await? {
-            tree::WalkResult::Done => return Ok(Looked::Walked),
+            tree::WalkResult::Done => return Ok(SourceKind::Walked),
             tree::WalkResult::Unsupported => {}
         }
     }
@@ -177,27 +177,27 @@ async fn look(shared: &Arc<CopyContext>, source: &CopyPath, target: &Target) -> 
     if is_tree {
         source.storage.source(&source.path)?.expect_small_files();
     }
-    let looked = if is_tree {
+    let kind = if is_tree {
         source.storage.stat_directory(&source.path).await
     } else if source.local.is_some() || source.is_directory {
         source.storage.stat(&source.path).await.map(Some)
     } else {
         Ok(None)
     };
-    let entry = match looked {
+    let entry = match kind {
         Ok(None) if is_tree => match walk::walk(shared, source.clone(), target.clone()).await {
             // It is a file.
             Err(error) if error.kind() == ErrorKind::Invalid => {
                 Some(source.storage.stat(&source.path).await?)
             }
-            walked => return walked.map(|()| Looked::Walked),
+            walked => return walked.map(|()| SourceKind::Walked),
         },
         Ok(found) => found,
         Err(error) if error.kind() == ErrorKind::Unsupported => None,
         Err(error) => return Err(error),
     };
     if entry.as_ref().is_none_or(|entry| entry.kind != FileKind::Directory) {
-        return Ok(Looked::File(entry));
+        return Ok(SourceKind::File(entry));
     }
     if !shared.resources.options.recursive {
         let message = format!("{} is a directory: copy it with -r", source.name());
@@ -209,5 +209,5 @@ async fn look(shared: &Arc<CopyContext>, source: &CopyPath, target: &Target) -> 
             walk::walk(shared, source.clone(), target.clone()).await?;
         }
     }
-    Ok(Looked::Walked)
+    Ok(SourceKind::Walked)
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::OnceCell;
 
 /// Files whose entries are requested one by one: a listing costs more than a few requests.
-const MAX_QUESTIONS: usize = 2;
+const MAX_SINGLE_REQUESTS: usize = 2;
 /// The largest number of names of a directory that are kept, some 200 bytes each. Where there are
 /// more, entries are requested one by one.
 const MAX_NAMES: usize = 20_000;
@@ -25,7 +25,7 @@ pub(crate) struct TargetDirectory {
     /// Its parent directory; none for the first.
     parent: Option<Arc<Self>>,
     made: OnceCell<()>,
-    questions: AtomicUsize,
+    single_requests: AtomicUsize,
     /// Its entries by name, once they were requested; none if it cannot be listed.
     listed: OnceCell<Option<HashMap<String, DirEntry>>>,
 }
@@ -42,8 +42,8 @@ impl TargetDirectory {
     }
 
     fn with(target: Target, parent: Option<Arc<Self>>, made: OnceCell<()>) -> Arc<Self> {
-        let questions = AtomicUsize::new(0);
-        Arc::new(Self { target, parent, made, questions, listed: OnceCell::new() })
+        let single_requests = AtomicUsize::new(0);
+        Arc::new(Self { target, parent, made, single_requests, listed: OnceCell::new() })
     }
 
     /// Makes the directory and its parents, unless that is done.
@@ -75,7 +75,7 @@ impl TargetDirectory {
     /// The entry of `path` in this directory, or that there is none, as far as its listing shows.
     /// None if the entry of the file has to be requested by itself.
     pub(crate) async fn listed(&self, path: &str) -> Option<Option<DirEntry>> {
-        if self.questions.fetch_add(1, Ordering::Relaxed) < MAX_QUESTIONS {
+        if self.single_requests.fetch_add(1, Ordering::Relaxed) < MAX_SINGLE_REQUESTS {
             return None;
         }
         let listed = self.listed.get_or_init(|| self.list()).await.as_ref()?;

@@ -27,7 +27,7 @@ const MAX_REJECTIONS: u32 = 4;
 const MAX_BLOCK_BYTES: u64 = 64 << 20;
 
 /// A pending request for a server's checksum of a file.
-pub(crate) type Asking = JoinHandle<Result<Option<Checksum>>>;
+pub(crate) type ChecksumTask = JoinHandle<Result<Option<Checksum>>>;
 
 /// The checksums of one file.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub(crate) struct FileChecks {
     /// Bytes of such blocks that progress still counts as done.
     rejected_bytes: AtomicU64,
     /// The pending request for the server's checksum.
-    asking: Mutex<Option<Asking>>,
+    checksum_task: Mutex<Option<ChecksumTask>>,
     /// The checksum that the server has stated.
     stated: Mutex<Option<Checksum>>,
 }
@@ -109,7 +109,7 @@ impl FileChecks {
             is_resumed: blocks.written_bytes() > 0,
             rejections: Mutex::default(),
             rejected_bytes: AtomicU64::new(0),
-            asking: Mutex::default(),
+            checksum_task: Mutex::default(),
             stated: Mutex::default(),
         }
     }
@@ -237,13 +237,13 @@ impl FileChecks {
     }
 
     /// Records the pending request for the server's checksum.
-    pub(crate) fn set_asking(&self, asking: Asking) {
-        *lock(&self.asking) = Some(asking);
+    pub(crate) fn set_checksum_task(&self, checksum_task: ChecksumTask) {
+        *lock(&self.checksum_task) = Some(checksum_task);
     }
 
     /// The pending request, if its result has not been taken yet.
-    pub(crate) fn take_asking(&self) -> Option<Asking> {
-        lock(&self.asking).take()
+    pub(crate) fn take_checksum_task(&self) -> Option<ChecksumTask> {
+        lock(&self.checksum_task).take()
     }
 
     /// Records the checksum that the server states, or that it states none.

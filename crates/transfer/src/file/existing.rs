@@ -33,8 +33,8 @@ pub(crate) async fn is_to_be_skipped(
             // A listing may not state when a file has changed.
             let listed = listed.filter(|known| {
                 known.as_ref().is_none_or(|entry| {
-                    let is_told = entry.modified.is_some() && entry.size.is_some();
-                    entry.kind == FileKind::File && is_told
+                    let is_described = entry.modified.is_some() && entry.size.is_some();
+                    entry.kind == FileKind::File && is_described
                 })
             });
             match listed {

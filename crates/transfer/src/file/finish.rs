@@ -236,11 +236,11 @@ async fn expected(file: &FileCopy) -> Result<Option<Checksum>> {
     }
     if let Some(replicas) = file.source.replicas() {
         let mut is_left_out = false;
-        if let (Some(mut asking), Some(algorithm)) =
-            (file.checks.take_asking(), file.checks.algorithm())
+        if let (Some(mut task), Some(algorithm)) =
+            (file.checks.take_checksum_task(), file.checks.algorithm())
         {
             // Once one has responded, the others get a moment more: one of them may be down.
-            while tokio::time::timeout(CHECKSUM_GRACE, &mut asking).await.is_err()
+            while tokio::time::timeout(CHECKSUM_GRACE, &mut task).await.is_err()
                 && replicas.agreed_checksum().is_none()
             {}
             is_left_out = replicas.check_stated(algorithm).await?;
@@ -253,9 +253,9 @@ async fn expected(file: &FileCopy) -> Result<Option<Checksum>> {
                  none of this one"
             ));
         }
-    } else if let Some(asking) = file.checks.take_asking() {
+    } else if let Some(task) = file.checks.take_checksum_task() {
         // Most servers state no checksum, which is not a failure.
-        file.checks.set_comparable(asking.await.ok().and_then(Result::ok).flatten());
+        file.checks.set_comparable(task.await.ok().and_then(Result::ok).flatten());
     }
     Ok(file.checks.stated())
 }

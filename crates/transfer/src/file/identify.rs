@@ -18,7 +18,7 @@ pub(crate) async fn identify(
     known: Option<&Known>,
 ) -> Result<(FileVersion, Option<WriteBatch>)> {
     match &item.entry {
-        Some(entry) if is_told(entry, item) => {
+        Some(entry) if is_described(entry, item) => {
             let listed = FileVersion::of(entry);
             if known.is_some_and(|known| known.version.tells_more_than(&listed)) {
                 return Ok((of_silent_listing(item, source, listed).await, None));
@@ -73,7 +73,7 @@ pub(crate) async fn identify(
 /// Returns true if the size of an entry can be believed. Servers with generated listings state 0
 /// where they do not know the size: so the first bytes of a file that is listed as empty are
 /// requested.
-fn is_told(entry: &DirEntry, item: &CopyItem) -> bool {
+fn is_described(entry: &DirEntry, item: &CopyItem) -> bool {
     entry.size.is_some_and(|size| size > 0 || item.local.is_some())
 }
 

@@ -303,8 +303,8 @@ fn verified(
 fn ask_for_checksum(file: &Arc<FileCopy>) {
     let options = &file.resources.options;
     let given = matches!(options.verify, Verify::Value(_));
-    let is_asked = file.item.local.is_none() && !given && file.item.range.is_none();
-    let Some(algorithm) = file.checks.algorithm().filter(|_| is_asked) else {
+    let wants_checksum = file.item.local.is_none() && !given && file.item.range.is_none();
+    let Some(algorithm) = file.checks.algorithm().filter(|_| wants_checksum) else {
         return;
     };
     if let Some(replicas) = file.source.replicas() {
@@ -314,7 +314,7 @@ fn ask_for_checksum(file: &Arc<FileCopy>) {
         }
         let replicas = Arc::clone(replicas);
         let asked = Arc::downgrade(file);
-        file.checks.set_asking(tokio::spawn(async move {
+        file.checks.set_checksum_task(tokio::spawn(async move {
             replicas.ask_checksums(algorithm).await;
             // The odd one is excluded as soon as it is known.
             let agreed = replicas.agreed_checksum();
@@ -328,7 +328,8 @@ fn ask_for_checksum(file: &Arc<FileCopy>) {
     }
     let storage = Arc::clone(&file.item.storage);
     let path = file.item.path.clone();
-    file.checks.set_asking(tokio::spawn(async move { storage.checksum(&path, algorithm).await }));
+    file.checks
+        .set_checksum_task(tokio::spawn(async move { storage.checksum(&path, algorithm).await }));
 }
 
 #[cfg(test)]

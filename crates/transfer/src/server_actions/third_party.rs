@@ -204,8 +204,8 @@ async fn verify(
     let wrong = if seen.size == Some(file.size) {
         let options = &shared.resources.options;
         let is_doubtful = options.verify.is_explicit() || before.may_be(&seen);
-        let asked = is_doubtful || file.size >= options.block_bytes;
-        match options.verify.algorithm().filter(|_| asked) {
+        let wants_checksum = is_doubtful || file.size >= options.block_bytes;
+        match options.verify.algorithm().filter(|_| wants_checksum) {
             None => None,
             Some(algorithm) => {
                 let there = file.target.checksum(file.target_path, algorithm);
@@ -240,8 +240,8 @@ fn compare(
     expected: Option<Checksum>,
     is_doubtful: bool,
 ) -> Option<String> {
-    let is_told = there.is_some() && expected.is_some();
-    if is_doubtful && !is_told {
+    let is_known = there.is_some() && expected.is_some();
+    if is_doubtful && !is_known {
         let name = item.target.name();
         shared.results().note(format!("{name}: not compared, because a server tells no checksum"));
     }

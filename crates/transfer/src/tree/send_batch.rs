@@ -115,7 +115,7 @@ impl BatchUpload<'_> {
             OverwritePolicy::Keep | OverwritePolicy::Update
         );
         let mut left = Vec::with_capacity(files.len());
-        let mut asked: Vec<(TreeFile, Option<Known>)> = Vec::new();
+        let mut unknown: Vec<(TreeFile, Option<Known>)> = Vec::new();
         for file in files {
             let target = root.target_of(&file.relative);
             let journal =
@@ -123,17 +123,17 @@ impl BatchUpload<'_> {
             let known = journal.zip(target.ok()).and_then(|(it, target)| it.take(&target.name()));
             let is_done = known.as_ref().is_some_and(|known| known.done.is_some());
             if file.entry.kind == FileKind::File && (asks || is_done) {
-                asked.push((file, known));
+                unknown.push((file, known));
             } else {
                 left.push(file);
             }
         }
-        if asked.is_empty() {
+        if unknown.is_empty() {
             return left;
         }
-        let paths = asked.iter().map(|(file, _)| file.relative.clone()).collect();
+        let paths = unknown.iter().map(|(file, _)| file.relative.clone()).collect();
         let mut entries = self.entries(paths).await;
-        for (file, known) in asked {
+        for (file, known) in unknown {
             let seen = match &mut entries {
                 Ok(entries) => entries.remove(&file.relative).transpose(),
                 Err(error) => Err(error.clone()),

@@ -38,7 +38,7 @@ fn options(journal: Option<&Path>) -> CopyOptions {
 }
 
 async fn fetch(source: CopyPath, target: &Path, options: CopyOptions) -> Result<CopySummary> {
-    let destination = Destination::Place(place(target));
+    let destination = Destination::Path(place(target));
     copy(vec![source], destination, options, Arc::new(CopyProgress::default())).await
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn names_in(folder: &Path) -> Vec<String> {
 }
 
 async fn cp(sources: Vec<CopyPath>, target: CopyPath, options: CopyOptions) -> Result<CopySummary> {
-    copy(sources, Destination::Place(target), options, Arc::default()).await
+    copy(sources, Destination::Path(target), options, Arc::default()).await
 }
 
 fn recursive() -> CopyOptions {
@@ -233,7 +233,7 @@ fn resuming(journal: &Path) -> CopyOptions {
 async fn interrupted(source: &Path, target: &Path, options: CopyOptions) -> bool {
     let progress = Arc::new(CopyProgress::default());
     let journal = options.journal.clone().unwrap();
-    let destination = Destination::Place(place(target));
+    let destination = Destination::Path(place(target));
     let copying = copy(vec![place(source)], destination, options, Arc::clone(&progress));
     let some_is_done = task_until(|| progress.figures().bytes_done >= 1 << 20);
     tokio::select! {

@@ -347,7 +347,7 @@ async fn a_link_is_broken_only_if_it_leads_nowhere() {
     let mut options = CopyOptions::default();
     options.recursive = true;
     let copied = |options| {
-        copy(vec![place(&trees.from())], Destination::Place(one.clone()), options, Arc::default())
+        copy(vec![place(&trees.from())], Destination::Path(one.clone()), options, Arc::default())
     };
     for (summary, failures) in
         [(copied(options.clone()).await.unwrap(), 0), (trees.sync(SyncOptions::default()).await, 0)]
@@ -457,7 +457,7 @@ async fn excluded_directories_are_not_listed_and_excluded_names_not_deleted() {
     // The same filter for a copy.
     let target = place(&trees.folder.path().join("copy"));
     options.copy.recursive = true;
-    let copied = copy(vec![from], Destination::Place(target), options.copy, Arc::default());
+    let copied = copy(vec![from], Destination::Path(target), options.copy, Arc::default());
     assert_eq!(copied.await.unwrap().files, 3);
     assert_eq!(names_in(&trees.folder.path().join("copy")), ["newer", "only", "same"]);
 }
@@ -473,7 +473,7 @@ async fn a_list_of_files_is_copied_and_a_missing_one_reported() {
     let target = trees.folder.path().join("copy");
     let copied = copy(
         vec![place(&trees.from())],
-        Destination::Place(place(&target)),
+        Destination::Path(place(&target)),
         options,
         Arc::default(),
     );

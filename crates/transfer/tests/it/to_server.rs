@@ -215,7 +215,7 @@ async fn sent(
     options.existing = existing;
     options.journal = Some(folder.join("journal"));
     let progress = Arc::new(CopyProgress::default());
-    let destination = Destination::Place(taker.place());
+    let destination = Destination::Path(taker.place());
     let summary = copy(vec![source], destination, options, Arc::clone(&progress)).await.unwrap();
     let figures = progress.figures();
     assert_eq!((figures.files_found, figures.bytes_found), (40, 7800));
@@ -285,7 +285,7 @@ async fn files_that_were_there_before_are_not_taken_for_sent_ones() {
         let taker = Taker::new(&folder.path().join("there"), &[Ending::Lost; 2]);
         let mut options = CopyOptions::default();
         (options.recursive, options.existing) = (true, existing);
-        let destination = Destination::Place(taker.place());
+        let destination = Destination::Path(taker.place());
         let summary = copy(vec![source], destination, options, Arc::default()).await.unwrap();
         let failures = &summary.failures;
         assert_eq!(
@@ -311,7 +311,7 @@ async fn names_of_batches_that_the_server_stores_as_others_fail() {
         Arc::get_mut(&mut taker).unwrap().renames = true;
         let mut options = CopyOptions::default();
         options.recursive = true;
-        let destination = Destination::Place(taker.place());
+        let destination = Destination::Path(taker.place());
         let summary = copy(vec![source], destination, options, Arc::default()).await.unwrap();
         let failures = &summary.failures;
         assert_eq!(failures.len(), 1, "{name}: {failures:?}");

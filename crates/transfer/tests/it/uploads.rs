@@ -50,7 +50,7 @@ async fn sent_as(
     let mut options = CopyOptions::default();
     options.recursive = true;
     options.journal = journal;
-    let destination = Destination::Place(target);
+    let destination = Destination::Path(target);
     copy(vec![tree.clone()], destination, options, Arc::default()).await.unwrap()
 }
 

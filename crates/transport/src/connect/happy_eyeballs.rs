@@ -90,12 +90,12 @@ mod tests {
 
     /// The behaviour of an address: it accepts or refuses after some time, or never responds.
     #[derive(Debug, Clone, Copy)]
-    enum Does {
+    enum Scripted {
         Answer(u64),
         Refuse(u64),
         Nothing,
     }
-    use Does::{Answer, Nothing, Refuse};
+    use Scripted::{Answer, Nothing, Refuse};
 
     fn address(n: usize) -> SocketAddr {
         SocketAddr::from(([10, 0, 0, u8::try_from(n).unwrap()], 80))
@@ -103,13 +103,13 @@ mod tests {
 
     /// The winner, the addresses that it passed, the duration of the race, and the start of each
     /// attempt, in milliseconds.
-    struct Told {
+    struct Outcome {
         result: Result<(usize, Vec<usize>), Vec<usize>>,
         after: u128,
         tried: Vec<(usize, u128)>,
     }
 
-    fn told(script: &[Does]) -> Told {
+    fn outcome(script: &[Scripted]) -> Outcome {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         runtime.unwrap().block_on(async {
@@ -141,45 +141,45 @@ mod tests {
                 Err(failures) => Err(failures.into_iter().map(|(at, ())| index(at)).collect()),
             };
             let after = start.elapsed().as_millis();
-            Told { result, after, tried: tried.into_inner().unwrap() }
+            Outcome { result, after, tried: tried.into_inner().unwrap() }
         })
     }
 
     #[test]
     fn a_fast_first_address_is_the_only_one_tried() {
-        let told = told(&[Answer(240), Answer(1)]);
-        assert_eq!(told.result, Ok((0, vec![])));
-        assert_eq!((told.after, told.tried), (240, vec![(0, 0)]));
+        let outcome = outcome(&[Answer(240), Answer(1)]);
+        assert_eq!(outcome.result, Ok((0, vec![])));
+        assert_eq!((outcome.after, outcome.tried), (240, vec![(0, 0)]));
     }
 
     #[test]
     fn a_dead_address_costs_its_head_start() {
-        let told = told(&[Nothing, Answer(40)]);
-        assert_eq!(told.result, Ok((1, vec![0])));
-        assert_eq!((told.after, told.tried), (290, vec![(0, 0), (1, 250)]));
+        let outcome = outcome(&[Nothing, Answer(40)]);
+        assert_eq!(outcome.result, Ok((1, vec![0])));
+        assert_eq!((outcome.after, outcome.tried), (290, vec![(0, 0), (1, 250)]));
     }
 
     #[test]
     fn a_refusal_starts_the_next_at_once() {
-        let told = told(&[Refuse(3), Refuse(3), Answer(5)]);
-        assert_eq!(told.result, Ok((2, vec![0, 1])));
-        assert_eq!(told.tried, [(0, 0), (1, 3), (2, 6)]);
+        let outcome = outcome(&[Refuse(3), Refuse(3), Answer(5)]);
+        assert_eq!(outcome.result, Ok((2, vec![0, 1])));
+        assert_eq!(outcome.tried, [(0, 0), (1, 3), (2, 6)]);
     }
 
     #[test]
     fn a_slow_first_address_may_still_win_and_nobody_else_is_blamed() {
-        let told = told(&[Answer(300), Answer(100), Answer(1)]);
-        assert_eq!(told.result, Ok((0, vec![])));
-        assert_eq!(told.after, 300);
+        let outcome = outcome(&[Answer(300), Answer(100), Answer(1)]);
+        assert_eq!(outcome.result, Ok((0, vec![])));
+        assert_eq!(outcome.after, 300);
     }
 
     #[test]
     fn all_failures_are_returned_in_order() {
-        assert_eq!(told(&[Refuse(300), Refuse(1)]).result, Err(vec![1, 0]));
-        assert_eq!(told(&[]).result, Err(vec![]));
+        assert_eq!(outcome(&[Refuse(300), Refuse(1)]).result, Err(vec![1, 0]));
+        assert_eq!(outcome(&[]).result, Err(vec![]));
     }
 
-    fn does() -> impl Strategy<Value = Does> {
+    fn does() -> impl Strategy<Value = Scripted> {
         prop_oneof![(0_u64..2000).prop_map(Answer), (0_u64..2000).prop_map(Refuse), Just(Nothing)]
     }
 
@@ -188,22 +188,22 @@ mod tests {
         /// before it.
         #[test]
         fn an_address_that_answers_is_found(script in prop::collection::vec(does(), 0..6)) {
-            let told = told(&script);
+            let outcome = outcome(&script);
             let bound = script.iter().enumerate().filter_map(|(at, does)| match does {
                 Answer(ms) => Some(at as u128 * HEAD_START.as_millis() + u128::from(*ms)),
                 _ => None,
             });
             match bound.min() {
                 Some(bound) => {
-                    let (winner, passed_over) = told.result.unwrap();
-                    prop_assert!(told.after <= bound, "{} ms, expected {bound} at most", told.after);
+                    let (winner, passed_over) = outcome.result.unwrap();
+                    prop_assert!(outcome.after <= bound, "{} ms, expected {bound} at most", outcome.after);
                     prop_assert!(!passed_over.contains(&winner));
                 }
-                None => prop_assert!(told.result.is_err()),
+                None => prop_assert!(outcome.result.is_err()),
             }
-            let mut once: Vec<usize> = told.tried.iter().map(|(at, _)| *at).collect();
+            let mut once: Vec<usize> = outcome.tried.iter().map(|(at, _)| *at).collect();
             once.dedup();
-            prop_assert_eq!(once.len(), told.tried.len());
+            prop_assert_eq!(once.len(), outcome.tried.len());
         }
     }
 }

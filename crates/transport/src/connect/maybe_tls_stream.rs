@@ -2,7 +2,7 @@
 //!
 //! An error of TLS, or of a server on the wrong port, appears here as an I/O error in the middle of
 //! HTTP. It is explained at once, and the explanation travels inside the I/O error through the HTTP
-//! codec to [`told`], which extracts it.
+//! codec to [`tls_error`], which extracts it.
 
 use crate::connect::metered_stream::MeteredStream;
 use crate::connect::tls::{TlsErrorText, TlsStream};
@@ -45,7 +45,7 @@ impl MaybeTlsStream {
 }
 
 /// The explained error among the causes of `error`, if there is one.
-pub(crate) fn told(error: &(dyn std::error::Error + 'static)) -> Option<Error> {
+pub(crate) fn tls_error(error: &(dyn std::error::Error + 'static)) -> Option<Error> {
     let causes = std::iter::successors(Some(error), |error| error.source());
     let mut inner = causes.filter_map(|cause| cause.downcast_ref::<io::Error>()?.get_ref());
     inner.find_map(|cause| cause.downcast_ref::<Error>().cloned())

@@ -31,7 +31,7 @@ pub(crate) struct ConnectionMeter {
     opened: Instant,
     train: Mutex<BandwidthEstimator>,
     /// Bytes of the file that the next request asks for, until it is sent.
-    asked: Mutex<Option<u64>>,
+    requested: Mutex<Option<u64>>,
     /// The round trip of the last request.
     round_trip: AtomicU64,
     received: AtomicU64,
@@ -54,7 +54,7 @@ impl ConnectionMeter {
             progress,
             opened: Instant::now(),
             train: Mutex::default(),
-            asked: Mutex::default(),
+            requested: Mutex::default(),
             round_trip: AtomicU64::new(0),
             received: AtomicU64::new(0),
             received_before: AtomicU64::new(0),
@@ -117,14 +117,14 @@ impl ConnectionMeter {
         self.counters.wrote(*written as u64);
         self.progress.note();
         self.source.get().inspect(|it| it.sent(*written as u64));
-        let asked = lock(&self.asked).take();
+        let requested = lock(&self.requested).take();
         if let Some(recorder) = &self.recorder {
-            if asked.is_some() {
+            if requested.is_some() {
                 recorder.sent();
             }
             recorder.wrote(*written as u64);
         }
-        if let Some(bytes) = asked {
+        if let Some(bytes) = requested {
             self.counters.sent(round_trip, bytes);
             self.round_trip.store(round_trip, Ordering::Release);
         }
@@ -147,12 +147,12 @@ impl ConnectionMeter {
         self.response_end.load(Ordering::Acquire).saturating_sub(received)
     }
 
-    /// Records that a request for `bytes_asked` bytes of a file will be written. The bytes of its
-    /// response are a packet train of their own.
-    pub(crate) fn restart(&self, rtt: Option<Duration>, bytes_asked: u64) {
+    /// Records that a request for `requested_bytes` bytes of a file will be written. The bytes of
+    /// its response are a packet train of their own.
+    pub(crate) fn restart(&self, rtt: Option<Duration>, requested_bytes: u64) {
         self.response_end.store(0, Ordering::Release);
         self.received_before.store(self.received.load(Ordering::Acquire), Ordering::Release);
-        *lock(&self.asked) = Some(bytes_asked);
+        *lock(&self.requested) = Some(requested_bytes);
         self.watch(rtt);
     }
 

@@ -178,12 +178,13 @@ impl TlsClient {
         if self.credentials.has_certificate() && self.asker.is_stale(now) {
             let credentials = self.credentials.clone();
             let location = location.clone();
-            let asked = location.original_origin().clone();
+            let requested = location.original_origin().clone();
             let at = location.current_origin();
-            let found = blocking(move || match credentials.client_certificate(&asked, &at, now) {
-                Ok(found) => found.map(|it| Identity::new(it.chain, it.key)).transpose(),
-                Err(error) => Err(authorization::unusable(&location, error)),
-            });
+            let found =
+                blocking(move || match credentials.client_certificate(&requested, &at, now) {
+                    Ok(found) => found.map(|it| Identity::new(it.chain, it.key)).transpose(),
+                    Err(error) => Err(authorization::unusable(&location, error)),
+                });
             self.asker.hold(found.await?.map(Arc::new));
         }
         Ok(())
@@ -279,7 +280,7 @@ fn client_config(config: TlsConfig, asker: Arc<ClientCertResolver>) -> Result<Cl
 #[derive(Default)]
 pub(crate) struct ClientCertResolver {
     identity: Mutex<Held>,
-    was_asked: AtomicBool,
+    was_requested: AtomicBool,
 }
 
 /// A client certificate, if there is one, and the time when it was read.
@@ -309,8 +310,8 @@ impl ClientCertResolver {
         since.is_none_or(|since| since.as_secs() >= CERTIFICATE_SECONDS)
     }
 
-    pub(crate) fn was_asked(&self) -> bool {
-        self.was_asked.load(Ordering::Relaxed)
+    pub(crate) fn was_requested(&self) -> bool {
+        self.was_requested.load(Ordering::Relaxed)
     }
 }
 
@@ -322,7 +323,7 @@ impl fmt::Debug for ClientCertResolver {
 
 impl ResolvesClientCert for ClientCertResolver {
     fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        self.was_asked.store(true, Ordering::Relaxed);
+        self.was_requested.store(true, Ordering::Relaxed);
         self.held().identity.as_ref().map(|identity| Arc::clone(&identity.key))
     }
 

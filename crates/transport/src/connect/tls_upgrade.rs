@@ -29,8 +29,8 @@ const MAX_BYTES: usize = 64 * 1024;
 pub(crate) struct TlsUpgradeStream<S> {
     stream: S,
     /// The message, until it is written.
-    unsaid: Bytes,
-    heard: BytesMut,
+    unsent: Bytes,
+    received: BytesMut,
     answer: Arc<OnceLock<Bytes>>,
 }
 
@@ -40,13 +40,14 @@ impl<S> TlsUpgradeStream<S> {
     pub(crate) fn new(stream: S, words: Bytes) -> (Self, Arc<OnceLock<Bytes>>) {
         let answer = Arc::<OnceLock<Bytes>>::default();
         let preface =
-            Self { stream, unsaid: words, heard: BytesMut::new(), answer: Arc::clone(&answer) };
+            Self { stream, unsent: words, received: BytesMut::new(), answer: Arc::clone(&answer) };
         (preface, answer)
     }
 
     /// Bytes of the response that are still missing, as far as known.
     fn missing(&self) -> io::Result<usize> {
-        let length = self.heard.get(LENGTH_AT..FIXED_BYTES).and_then(|field| field.try_into().ok());
+        let length =
+            self.received.get(LENGTH_AT..FIXED_BYTES).and_then(|field| field.try_into().ok());
         let whole = match length.map(u32::from_be_bytes) {
             None => FIXED_BYTES,
             Some(length) => match usize::try_from(length) {
@@ -59,7 +60,7 @@ impl<S> TlsUpgradeStream<S> {
                 }
             },
         };
-        Ok(whole - self.heard.len())
+        Ok(whole - self.received.len())
     }
 }
 
@@ -68,9 +69,9 @@ impl<S: AsyncRead + Unpin> TlsUpgradeStream<S> {
         loop {
             let missing = self.missing()?;
             if missing == 0 {
-                let heard = std::mem::take(&mut self.heard).freeze();
+                let received = std::mem::take(&mut self.received).freeze();
                 // Set once: this code is not reached again.
-                let _first = self.answer.set(heard);
+                let _first = self.answer.set(received);
                 return Poll::Ready(Ok(()));
             }
             let mut bytes = [0; 64];
@@ -79,7 +80,7 @@ impl<S: AsyncRead + Unpin> TlsUpgradeStream<S> {
             if buffer.filled().is_empty() {
                 return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
             }
-            self.heard.extend_from_slice(buffer.filled());
+            self.received.extend_from_slice(buffer.filled());
         }
     }
 }
@@ -103,16 +104,16 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TlsUpgradeStream<S> {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        if self.unsaid.is_empty() {
+        if self.unsent.is_empty() {
             return Pin::new(&mut self.stream).poll_write(cx, buf);
         }
         // One write, so that both leave in one segment. Bytes that the kernel accepts count for the
         // words first.
-        let together = [&self.unsaid, buf].concat();
+        let together = [&self.unsent, buf].concat();
         let written = ready!(Pin::new(&mut self.stream).poll_write(cx, &together))?;
-        let said = written.min(self.unsaid.len());
-        let _said = self.unsaid.split_to(said);
-        match written - said {
+        let sent = written.min(self.unsent.len());
+        let _sent = self.unsent.split_to(sent);
+        match written - sent {
             0 if !buf.is_empty() => {
                 cx.waker().wake_by_ref();
                 Poll::Pending
@@ -147,7 +148,7 @@ mod tests {
         // A pipe of this size splits everything.
         for pipe in [3, 64, 4096] {
             let (ours, mut theirs) = duplex(pipe);
-            let (mut preface, heard) = TlsUpgradeStream::new(ours, Bytes::from_static(b"words"));
+            let (mut preface, received) = TlsUpgradeStream::new(ours, Bytes::from_static(b"words"));
             let server = tokio::spawn(async move {
                 let mut seen = [0; 10];
                 theirs.read_exact(&mut seen).await.unwrap();
@@ -160,7 +161,7 @@ mod tests {
             preface.read_exact(&mut got).await.unwrap();
             assert_eq!(&server.await.unwrap(), b"wordshello");
             assert_eq!(
-                (&got, heard.get().map(|it| it.to_vec())),
+                (&got, received.get().map(|it| it.to_vec())),
                 (b"tls", Some(answer(3, b"yes")))
             );
         }
@@ -173,11 +174,11 @@ mod tests {
             (answer(3, b"ye"), io::ErrorKind::UnexpectedEof),
         ] {
             let (ours, mut theirs) = duplex(4096);
-            let (mut preface, heard) = TlsUpgradeStream::new(ours, Bytes::new());
+            let (mut preface, received) = TlsUpgradeStream::new(ours, Bytes::new());
             theirs.write_all(&sent).await.unwrap();
             drop(theirs);
             let error = preface.read_u8().await.unwrap_err();
-            assert_eq!((error.kind(), heard.get()), (kind, None));
+            assert_eq!((error.kind(), received.get()), (kind, None));
         }
     }
 }

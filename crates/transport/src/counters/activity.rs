@@ -126,7 +126,7 @@ impl ConnectionRecorder {
         }
         if let Some(ServerTiming { total, disk, client }) = ServerTiming::of(headers) {
             let [total, disk, client] = [total, disk, client].map(|it| it.as_secs_f64());
-            activity.told = Some(ServerShare { total, disk, client });
+            activity.reported = Some(ServerShare { total, disk, client });
         }
     }
 }

@@ -76,8 +76,8 @@ impl HttpDigest {
 impl ChecksumQuery for HttpDigest {
     fn checksum(&self, algorithm: Algorithm) -> BoxFuture<'_, Result<Option<Checksum>>> {
         Box::pin(async move {
-            let asked = self.network.ask_digest(self.source.location(), algorithm).await;
-            let (response, checksum) = asked?;
+            let answer = self.network.ask_digest(self.source.location(), algorithm).await;
+            let (response, checksum) = answer?;
             *lock(&self.response) = Some(response).filter(|it| it.status == StatusCode::OK);
             Ok(checksum)
         })

@@ -109,7 +109,7 @@ impl Exchange<'_> {
         debug!(
             url = %self.location,
             encoding = ?self.ask,
-            ranges = self.ranges_asked(),
+            ranges = self.range_count(),
             status = head.status.as_u16(),
             bytes = range::total_bytes(&settled.delivered),
             duration = ?sent.elapsed(),
@@ -144,12 +144,12 @@ impl Exchange<'_> {
 
     /// Returns true if a 416 says that the file is empty: it states the size (S3 does not), or the
     /// first byte alone was requested.
-    fn shows_empty(&self, told: Option<u64>) -> bool {
-        told.map_or_else(|| self.sent() == (&[0..1], 0), |size| size == 0)
+    fn shows_empty(&self, stated: Option<u64>) -> bool {
+        stated.map_or_else(|| self.sent() == (&[0..1], 0), |size| size == 0)
     }
 
     /// The number of ranges in the field; the tail counts as one.
-    fn ranges_asked(&self) -> usize {
+    fn range_count(&self) -> usize {
         let (ranges, tail) = self.sent();
         ranges.len() + usize::from(tail > 0)
     }
@@ -159,11 +159,11 @@ impl Exchange<'_> {
     }
 
     async fn send(&self, sender: &mut RequestSender) -> Result<http::Response<Incoming>> {
-        let asked = range::total_bytes(&self.request.ranges).saturating_add(self.request.tail);
-        trace!(url = %self.location, ranges = self.ranges_asked(), bytes = asked, "range request sent");
+        let requested = range::total_bytes(&self.request.ranges).saturating_add(self.request.tail);
+        trace!(url = %self.location, ranges = self.range_count(), bytes = requested, "range request sent");
         if self.ask == RangeEncoding::Query {
             let (builder, body) = self.query();
-            return request::send(sender, builder, body, self.location, self.pool, asked).await;
+            return request::send(sender, builder, body, self.location, self.pool, requested).await;
         }
         let mut builder = request::builder(Method::GET, self.location, self.pool);
         if self.ask != RangeEncoding::Nothing {
@@ -189,7 +189,7 @@ impl Exchange<'_> {
                 builder = builder.header(field, validator);
             }
         }
-        request::send(sender, builder, request::empty(), self.location, self.pool, asked).await
+        request::send(sender, builder, request::empty(), self.location, self.pool, requested).await
     }
 
     async fn read(
@@ -204,7 +204,7 @@ impl Exchange<'_> {
         {
             return error;
         }
-        let answer = match classify(head.status, &head.headers, self.ranges_asked()) {
+        let answer = match classify(head.status, &head.headers, self.range_count()) {
             Ok(answer) => answer,
             Err(error @ codec::RangeResponseError::OtherLength { .. }) => {
                 return self.of_other_length(head.status, &error);
@@ -215,14 +215,14 @@ impl Exchange<'_> {
             }
         };
         let validator = facts.validator.as_ref().and_then(|v| v.if_range().to_str().ok());
-        let (told, end) = match &answer {
+        let (stated, end) = match &answer {
             codec::RangeResponse::Single { range, total: None } => (None, self.end_of(range)),
             codec::RangeResponse::Single { total: size, .. }
             | codec::RangeResponse::Whole { size } => (*size, None),
             _ => (None, None),
         };
         // The length of frames is not the length of the file.
-        let size = facts.size.or(told).or(end).filter(|_| self.ask != RangeEncoding::Query);
+        let size = facts.size.or(stated).or(end).filter(|_| self.ask != RangeEncoding::Query);
         let named = validator.filter(|_| head.status.is_success());
         if let (Some(coding), true) = (&facts.content_encoding, head.status.is_success())
             && self.condition == RangeCondition::IfRange
@@ -350,14 +350,14 @@ impl Exchange<'_> {
             StatusCode::ACCEPTED | StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
         ) {
             let settled = ExchangeResult::new(Err(error), reusable);
-            let said_when = facts.retry_after.is_some();
+            let has_retry_after = facts.retry_after.is_some();
             return match status {
                 StatusCode::ACCEPTED => settled,
-                StatusCode::SERVICE_UNAVAILABLE if said_when => {
-                    let busy = ExchangeResult { busy: true, said_when, ..settled };
+                StatusCode::SERVICE_UNAVAILABLE if has_retry_after => {
+                    let busy = ExchangeResult { busy: true, has_retry_after, ..settled };
                     admission::by_cause(self.pool, busy)
                 }
-                _ => ExchangeResult { busy: true, said_when, ..settled },
+                _ => ExchangeResult { busy: true, has_retry_after, ..settled },
             };
         }
         if let Some(error) = scheme_mismatch::explained(status, &body, self.pool) {
@@ -384,7 +384,7 @@ impl Exchange<'_> {
             | StatusCode::TOO_EARLY
             | StatusCode::GATEWAY_TIMEOUT => ExchangeResult::new(Err(error), reusable),
             _ => ExchangeResult {
-                refuses_several: (self.ask == RangeEncoding::All && self.ranges_asked() > 1)
+                refuses_several: (self.ask == RangeEncoding::All && self.range_count() > 1)
                     .then(|| self.too_large(status)),
                 ..ExchangeResult::new(Err(error), reusable)
             },
@@ -439,7 +439,7 @@ impl Exchange<'_> {
     fn too_large(&self, status: StatusCode) -> Error {
         let (ranges, tail) = self.sent();
         let bytes = range::total_bytes(ranges).saturating_add(tail);
-        status_error::too_large(&self.location.to_string(), status, self.ranges_asked(), bytes)
+        status_error::too_large(&self.location.to_string(), status, self.range_count(), bytes)
     }
 
     fn odd(&self, what: &dyn std::fmt::Display) -> Error {

@@ -31,7 +31,7 @@ pub(crate) fn resources(reply: &HttpResponse) -> Result<Vec<Resource>> {
         Error::new(ErrorKind::Protocol, format!("{}: {error}", reply.location))
     };
     let whole = format!("http://{}{}", reply.location.host_and_port(), reply.location.target());
-    let asked = whole.parse().map_err(|error| unreadable(&error))?;
-    propfind::parse(&reply.body, &asked, &PropfindLimits::default())
+    let url = whole.parse().map_err(|error| unreadable(&error))?;
+    propfind::parse(&reply.body, &url, &PropfindLimits::default())
         .map_err(|error| unreadable(&error))
 }

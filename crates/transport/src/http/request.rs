@@ -73,7 +73,7 @@ pub(crate) async fn send(
     body: BoxBody,
     location: &Location,
     pool: &Pool,
-    bytes_asked: u64,
+    requested_bytes: u64,
 ) -> Result<http::Response<Incoming>> {
     let request = builder.body(body).map_err(|error| {
         Error::new(ErrorKind::Invalid, format!("{location}: the URL cannot be sent in a request"))
@@ -82,7 +82,7 @@ pub(crate) async fn send(
     let clock = pool.config().first_byte_timeout;
     let exchange = async {
         sender.ready().await.map_err(|error| (error, Delivery::Unsent))?;
-        sender.begin(pool.link().rtt, bytes_asked);
+        sender.begin(pool.link().rtt, requested_bytes);
         waited(sender.send(request), pool).await.map_err(|error| (error, Delivery::Sent))
     };
     let response = match tokio::time::timeout(clock, exchange).await {
@@ -280,8 +280,8 @@ pub(crate) fn cut(
     delivery: Delivery,
 ) -> Error {
     sender.failed(&error);
-    if let Some(told) = crate::connect::maybe_tls_stream::told(&error) {
-        return told;
+    if let Some(tls_error) = crate::connect::maybe_tls_stream::tls_error(&error) {
+        return tls_error;
     }
     // The errors of hyper differ in their text only.
     let (kind, what) = if error.is_parse() && error.to_string().contains("too large") {

@@ -14,7 +14,7 @@ pub(crate) fn is_plain(headers: &HeaderMap) -> bool {
 }
 
 /// The server's own reason in quotes, after a comma; nothing unless the body is plain text.
-pub(crate) fn said(headers: &HeaderMap, body: &[u8]) -> String {
+pub(crate) fn quoted_reason(headers: &HeaderMap, body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());
     line.filter(|_| is_plain(headers)).map(quoted).unwrap_or_default()
@@ -60,16 +60,16 @@ mod tests {
         let plain =
             HeaderMap::from_iter([(CONTENT_TYPE, "text/plain; charset=utf-8".parse().unwrap())]);
         assert_eq!(
-            said(&plain, b"\n the server is \x1b[1mread-only \nmore"),
+            quoted_reason(&plain, b"\n the server is \x1b[1mread-only \nmore"),
             ", \"the server is [1mread-only\""
         );
-        assert_eq!(said(&plain, &[b'x'; 1000]).len(), MAX_REASON + 4);
+        assert_eq!(quoted_reason(&plain, &[b'x'; 1000]).len(), MAX_REASON + 4);
         let secrets = ["Bearer Secret", "Secret", "id=1"].map(str::to_owned);
         assert_eq!(
             blanked("GET /f?id=1 by Bearer Secret, Secret".into(), secrets.to_vec()),
             "GET /f?id=1 by ..., ..."
         );
-        assert_eq!(said(&plain, b" \n"), "");
-        assert_eq!(said(&HeaderMap::new(), b"<html>"), "");
+        assert_eq!(quoted_reason(&plain, b" \n"), "");
+        assert_eq!(quoted_reason(&HeaderMap::new(), b"<html>"), "");
     }
 }

@@ -38,7 +38,7 @@ use futures_core::future::BoxFuture;
 use hither_core::endpoint::{Endpoint, RangeSupport};
 use hither_core::error::{ErrorKind, Result};
 use hither_core::{Clock, Limits, LinkEstimate, PartSink, Request, ResponseMeta, Source};
-use links::HearLinks;
+use links::LinksCallback;
 use own_tags::OwnTags;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -102,9 +102,9 @@ impl HttpSource {
         self.targets.is_redirected()
     }
 
-    /// Calls `hear` once, when a response links to other replicas.
-    pub(crate) fn when_linked(&self, hear: Box<HearLinks>) {
-        self.targets.when_linked(hear);
+    /// Calls `callback` once, when a response links to other replicas.
+    pub(crate) fn when_linked(&self, callback: Box<LinksCallback>) {
+        self.targets.when_linked(callback);
     }
 
     /// Returns whether the file, or its beginning, is kept here because the server sent it whole.

@@ -3,7 +3,7 @@
 use crate::authorization;
 use crate::config::TransportConfig;
 use crate::http::call::HttpResponse;
-use crate::http::server_reason::said;
+use crate::http::server_reason::quoted_reason;
 use crate::location::Location;
 use hither_core::error::{Error, ErrorKind, Failure};
 use hither_http::{ResponseHead, RetryAfter};
@@ -38,20 +38,20 @@ pub(crate) fn of_read(
     let refusal = authorization::refusal(location, config, method, status, headers, body);
     refusal.unwrap_or_else(|| {
         let facts = ResponseHead::of(status, headers);
-        let said = said(headers, body);
-        of_status(status, &location.to_string(), &said, facts.retry_after.as_ref())
+        let reason = quoted_reason(headers, body);
+        of_status(status, &location.to_string(), &reason, facts.retry_after.as_ref())
     })
 }
 
-/// The error for a status without bytes of the file. `said` is the server's own reason, as
-/// [`server_reason::said`](crate::http::server_reason::said) returns it.
+/// The error for a status without bytes of the file. `reason` is the server's own reason, as
+/// [`server_reason::quoted_reason`](crate::http::server_reason::quoted_reason) returns it.
 pub(crate) fn of_status(
     status: StatusCode,
     name: &str,
-    said: &str,
+    reason: &str,
     retry_after: Option<&RetryAfter>,
 ) -> Error {
-    let seen = format!("{name}: the server responded with {}{said}", shown(status));
+    let seen = format!("{name}: the server responded with {}{reason}", shown(status));
     let (kind, what) = match status {
         StatusCode::NOT_FOUND | StatusCode::GONE => {
             (ErrorKind::NotFound, format!("{seen}: the file does not exist, check the path"))
@@ -128,13 +128,16 @@ pub(crate) fn header_too_long(name: &str, status: StatusCode, text_bytes: usize)
 /// The error for a request that is too large for the server. The learned limit was lowered, so a
 /// smaller request may succeed.
 pub(crate) fn too_large(name: &str, status: StatusCode, ranges: usize, bytes: u64) -> Error {
-    let asked = match ranges {
+    let requested = match ranges {
         1 => format!("{bytes} bytes in one range"),
         _ => format!("{bytes} bytes in {ranges} ranges"),
     };
     Error::new(
         ErrorKind::TooLarge,
-        format!("{name}: the server responded with {} to a request for {asked}", status.as_u16()),
+        format!(
+            "{name}: the server responded with {} to a request for {requested}",
+            status.as_u16()
+        ),
     )
     .with_failure(Failure::TooLarge)
 }
@@ -145,9 +148,9 @@ pub(crate) fn of_response(reply: &HttpResponse, method: &str) -> Error {
         return refusal.clone();
     }
     let facts = ResponseHead::of(reply.status, &reply.headers);
-    let said = said(&reply.headers, &reply.body);
+    let reason = quoted_reason(&reply.headers, &reply.body);
     let name = reply.location.to_string();
-    let error = of_change(reply.status, method, &name, &said, facts.retry_after.as_ref());
+    let error = of_change(reply.status, method, &name, &reason, facts.retry_after.as_ref());
     let error = if reply.has_waited { error.with_failure(Failure::OneServer) } else { error };
     error.of_request(reply.effect, method)
 }
@@ -171,14 +174,14 @@ pub(crate) fn is_conflict(status: StatusCode, method: &str) -> bool {
 
 /// The error for a conflict of a new name. `what` is the reason that a look has shown.
 pub(crate) fn conflict(reply: &HttpResponse, method: &str, kind: ErrorKind, what: &str) -> Error {
-    let said = said(&reply.headers, &reply.body);
-    let seen = refused(reply.status, method, &reply.location.to_string(), &said);
+    let reason = quoted_reason(&reply.headers, &reply.body);
+    let seen = refused(reply.status, method, &reply.location.to_string(), &reason);
     let failure = failure(reply.status, &reply.headers);
     Error::new(kind, format!("{seen}: {what}")).with_failure(failure).with_effect(reply.effect)
 }
 
-fn refused(status: StatusCode, method: &str, name: &str, said: &str) -> String {
-    format!("{name}: the server responded to {method} with {}{said}", shown(status))
+fn refused(status: StatusCode, method: &str, name: &str, reason: &str) -> String {
+    format!("{name}: the server responded to {method} with {}{reason}", shown(status))
 }
 
 /// The same for the parts of a response.
@@ -186,10 +189,10 @@ pub(crate) fn of_change(
     status: StatusCode,
     method: &str,
     name: &str,
-    said: &str,
+    reason: &str,
     retry_after: Option<&RetryAfter>,
 ) -> Error {
-    let seen = refused(status, method, name, said);
+    let seen = refused(status, method, name, reason);
     let (kind, what) = match status {
         _ if is_conflict(status, method) => {
             (ErrorKind::NotFound, "the parent directory may not exist")
@@ -208,7 +211,7 @@ pub(crate) fn of_change(
         StatusCode::LOCKED => (ErrorKind::Unavailable, "it is locked by another client"),
         StatusCode::MULTI_STATUS => (ErrorKind::PermissionDenied, "only a part of it was done"),
         status if status.is_success() => (ErrorKind::Protocol, "expected another status"),
-        _ => return of_status(status, name, said, retry_after),
+        _ => return of_status(status, name, reason, retry_after),
     };
     Error::new(kind, format!("{seen}: {what}")).with_failure(of_facts(status, retry_after))
 }

@@ -68,7 +68,7 @@ pub(crate) fn byte_probe(
     result: &ExchangeResult,
     server: &ServerCapabilities,
 ) -> Option<Request> {
-    let at = match (&result.perhaps_end, &result.refuses_several) {
+    let at = match (&result.possible_end, &result.refuses_several) {
         (Some(end), _) => end.at,
         (None, Some(_)) if server.may_refuse_several(request) => request.ranges.first()?.start,
         _ => return None,
@@ -85,7 +85,7 @@ pub(crate) fn after_probe(
     probe: &ExchangeResult,
     server: &ServerCapabilities,
 ) -> ExchangeResult {
-    let too_large = match (result.perhaps_end.take(), &result.refuses_several) {
+    let too_large = match (result.possible_end.take(), &result.refuses_several) {
         (Some(end), _) if probe.ends_file_at(end.at) => {
             result.size = Some(end.at);
             if let Ok(ExchangeOutcome::Complete(answer)) = &mut result.outcome {
@@ -106,7 +106,7 @@ pub(crate) fn after_probe(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool::observation::PerhapsEnd;
+    use crate::pool::observation::PossibleEnd;
     use hither_core::error::{Error, ErrorKind};
     use hither_core::{Endpoint, ResponseMeta};
 
@@ -156,9 +156,9 @@ mod tests {
         let one = Request { ranges: vec![0..4096], ..Request::default() };
         let short = || {
             let error = Error::new(ErrorKind::TooLarge, "short");
-            let end = PerhapsEnd { at: 11, error, finding: RangeBehavior::Short(11) };
+            let end = PossibleEnd { at: 11, error, finding: RangeBehavior::Short(11) };
             let complete = Ok(ExchangeOutcome::Complete(ResponseMeta::default()));
-            ExchangeResult { perhaps_end: Some(end), ..ExchangeResult::new(complete, true) }
+            ExchangeResult { possible_end: Some(end), ..ExchangeResult::new(complete, true) }
         };
         let server = ServerCapabilities::new(Endpoint::default());
         assert_eq!(byte_probe(&one, &short(), &server).unwrap().ranges, [11..12]);

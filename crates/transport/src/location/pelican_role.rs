@@ -13,7 +13,7 @@
 //! Passwords go to no server of a federation ([`Location::is_in_federation`]).
 
 use super::secrets::{redact_url, without_tokens};
-use super::{Asked, Location};
+use super::{Location, UserUrl};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_http::PelicanNamespace;
 use http::Method;
@@ -174,7 +174,7 @@ impl Location {
         if gets_tokens {
             // The credentials of the federation are meant for it.
             let origin = server.current_origin();
-            server.asked = Arc::new(Asked { origin, ..Asked::clone(&server.asked) });
+            server.user_url = Arc::new(UserUrl { origin, ..UserUrl::clone(&server.user_url) });
         }
         server
     }

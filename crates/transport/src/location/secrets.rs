@@ -14,7 +14,7 @@
 //!
 //! [`request::builder`]: crate::http::request::builder
 
-use super::{Asked, Location, literal};
+use super::{Location, UserUrl, literal};
 use hither_auth::{Credentials, Origin};
 use hither_core::error::{Error, ErrorKind, Result};
 use http::HeaderMap;
@@ -38,25 +38,25 @@ impl Location {
             let text = redact_reference(text);
             Error::new(ErrorKind::Invalid, format!("{text:?} is not a URL: {error}"))
         })?;
-        Self::from_url(url, Some(Arc::new(Asked::new(Origin::document()))))
+        Self::from_url(url, Some(Arc::new(UserUrl::new(Origin::document()))))
     }
 
     /// The origin of the URL that the user gave.
     #[must_use]
     pub(crate) fn original_origin(&self) -> &Origin {
-        &self.asked.origin
+        &self.user_url.origin
     }
 
     /// The origin of the URL that the user gave, for messages and as a key.
     #[must_use]
     pub fn named_by(&self) -> String {
-        self.asked.origin.to_string()
+        self.user_url.origin.to_string()
     }
 
     /// Returns true if a redirect or a document led here from a URL of another origin.
     #[must_use]
     pub fn is_elsewhere(&self) -> bool {
-        self.asked.origin != self.current_origin()
+        self.user_url.origin != self.current_origin()
     }
 
     /// Returns whether credentials for the original origin may be sent here.
@@ -68,11 +68,11 @@ impl Location {
     /// `credentials`, with the user and password of the URL, if there are any.
     #[must_use]
     pub(crate) fn credentials(&self, credentials: &Credentials) -> Credentials {
-        if self.asked.signed {
+        if self.user_url.signed {
             return Credentials::default();
         }
-        match &self.asked.basic {
-            Some(basic) => credentials.for_url(self.asked.origin.clone(), basic.clone()),
+        match &self.user_url.basic {
+            Some(basic) => credentials.for_url(self.user_url.origin.clone(), basic.clone()),
             None => credentials.clone(),
         }
     }
@@ -81,7 +81,10 @@ impl Location {
     /// need no user.
     #[must_use]
     pub(crate) fn without_credentials(self) -> Self {
-        Self { asked: Arc::new(Asked { signed: true, ..Asked::clone(&self.asked) }), ..self }
+        Self {
+            user_url: Arc::new(UserUrl { signed: true, ..UserUrl::clone(&self.user_url) }),
+            ..self
+        }
     }
 
     /// The same URL, with fields that every HTTP request has in place of the default ones: to its
@@ -90,13 +93,13 @@ impl Location {
     pub fn with_fields(self, mut fields: HeaderMap) -> Self {
         // They may be secrets.
         fields.values_mut().for_each(|value| value.set_sensitive(true));
-        Self { asked: Arc::new(Asked { fields, ..Asked::clone(&self.asked) }), ..self }
+        Self { user_url: Arc::new(UserUrl { fields, ..UserUrl::clone(&self.user_url) }), ..self }
     }
 
     /// These fields, if they may be sent here.
     #[must_use]
     pub(crate) fn fields(&self, credentials: &Credentials) -> Option<&HeaderMap> {
-        let fields = Some(&self.asked.fields).filter(|fields| !fields.is_empty())?;
+        let fields = Some(&self.user_url.fields).filter(|fields| !fields.is_empty())?;
         self.may_receive_credentials(credentials).then_some(fields)
     }
 

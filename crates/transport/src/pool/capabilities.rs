@@ -371,7 +371,7 @@ impl ServerCapabilities {
             }
             Ok(ExchangeOutcome::Redirect(_)) => {}
             // The rejection of one request need not delay the others.
-            Err(_) if result.busy && !result.said_when => {}
+            Err(_) if result.busy && !result.has_retry_after => {}
             Err(error) => {
                 if let Retry::SameServer { after } | Retry::Busy { after } = error.retry()
                     && !after.is_zero()

@@ -63,7 +63,7 @@ pub(crate) struct Http2Connection {
 struct Allowed {
     streams: AtomicUsize,
     /// The first response has arrived, and with it the limit.
-    told: Notify,
+    changed: Notify,
 }
 
 /// The driver of a connection, which moves its bytes.
@@ -97,7 +97,7 @@ impl Http2Connection {
                 Error::new(ErrorKind::Unavailable, "cannot start HTTP/2 on a connection")
                     .with_source(error)
             })?;
-        let allowed = Arc::new(Allowed { streams: streams.into(), told: Notify::new() });
+        let allowed = Arc::new(Allowed { streams: streams.into(), changed: Notify::new() });
         let multiplexed = Arc::new(Self {
             sender,
             meter,
@@ -157,8 +157,8 @@ impl Http2Driver {
     pub(crate) async fn run(self, tell: impl Fn(usize)) {
         let Self { mut connection, allowed } = self;
         loop {
-            let told = pin!(allowed.told.notified());
-            match select(&mut connection, told).await {
+            let changed = pin!(allowed.changed.notified());
+            match select(&mut connection, changed).await {
                 // The requests on it report how it ended.
                 Either::Left(_) => return,
                 Either::Right(((), _)) => {}
@@ -208,10 +208,10 @@ impl Http2Stream {
         self.sender.ready().await
     }
 
-    /// Records that a request for `bytes_asked` bytes of a file is sent.
-    pub(crate) fn begin(&mut self, bytes_asked: u64) {
+    /// Records that a request for `requested_bytes` bytes of a file is sent.
+    pub(crate) fn begin(&mut self, requested_bytes: u64) {
         self.round_trip = self.connection.meter.counters().next_round_trip();
-        self.connection.meter.counters().sent(self.round_trip, bytes_asked);
+        self.connection.meter.counters().sent(self.round_trip, requested_bytes);
         if let Some(recorder) = self.connection.meter.recorder() {
             recorder.sent();
         }
@@ -228,7 +228,7 @@ impl Http2Stream {
     pub(crate) fn answered(&self) {
         self.connection.meter.counters().answered(self.round_trip);
         if self.connection.answers.fetch_add(1, Ordering::Relaxed) == 0 {
-            self.connection.allowed.told.notify_one();
+            self.connection.allowed.changed.notify_one();
         }
     }
 

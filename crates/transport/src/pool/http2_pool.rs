@@ -244,7 +244,7 @@ impl Pool {
     }
 
     /// Records the stream limit that the server announced.
-    pub(super) fn told(self: &Arc<Self>, streams: usize) {
+    pub(super) fn set_stream_limit(self: &Arc<Self>, streams: usize) {
         if streams <= 1 {
             return self.no_streams();
         }

@@ -44,7 +44,7 @@ pub(crate) enum RangeBehavior {
 
 /// The end of the file, or of what the server sends at once.
 #[derive(Debug)]
-pub(crate) struct PerhapsEnd {
+pub(crate) struct PossibleEnd {
     pub(crate) at: u64,
     /// The error to report if the file continues.
     pub(crate) error: Error,
@@ -75,7 +75,7 @@ pub(crate) struct ExchangeResult {
     /// The server is overloaded (429, 503).
     pub(crate) busy: bool,
     /// The server sent `Retry-After`.
-    pub(crate) said_when: bool,
+    pub(crate) has_retry_after: bool,
     /// The error to report if a status that says nothing of ranges turns out to refuse several.
     pub(crate) refuses_several: Option<Error>,
     /// The size of the file, where the requested range goes beyond it and the server repeats that
@@ -83,7 +83,7 @@ pub(crate) struct ExchangeResult {
     pub(crate) past_end_of: Option<u64>,
     /// Where the response ended before its range did, while the size of the file is unknown. It is
     /// complete only if the file ends there, too.
-    pub(crate) perhaps_end: Option<PerhapsEnd>,
+    pub(crate) possible_end: Option<PossibleEnd>,
     /// The response has another entity tag than the request, and the size and date of the file as
     /// far as they are known.
     pub(crate) has_other_tag: bool,
@@ -104,10 +104,10 @@ impl ExchangeResult {
             size: None,
             links: None,
             busy: false,
-            said_when: false,
+            has_retry_after: false,
             refuses_several: None,
             past_end_of: None,
-            perhaps_end: None,
+            possible_end: None,
             has_other_tag: false,
         }
     }

@@ -67,8 +67,10 @@ impl Pool {
         let driven = Arc::downgrade(&connection);
         let server = self.location.origin();
         self.shared.runtime.spawn(async move {
-            let told = |streams| pool.upgrade().into_iter().for_each(|pool| pool.told(streams));
-            driver.run(told).await;
+            let set_limit = |streams| {
+                pool.upgrade().into_iter().for_each(|pool| pool.set_stream_limit(streams))
+            };
+            driver.run(set_limit).await;
             debug!(%server, "HTTP/2 connection closed");
             if let (Some(pool), Some(connection)) = (pool.upgrade(), driven.upgrade()) {
                 connection.retire();
@@ -136,9 +138,9 @@ impl Pool {
         let dismissed = state.dismiss();
         drop(state);
         for waiter in dismissed {
-            let told = if connections > 0 { Ok(None) } else { Err(error.clone()) };
+            let result = if connections > 0 { Ok(None) } else { Err(error.clone()) };
             // The waiter may have been cancelled.
-            drop(waiter.send(told));
+            drop(waiter.send(result));
         }
     }
 }

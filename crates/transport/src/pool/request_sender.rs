@@ -32,11 +32,11 @@ impl RequestSender {
         }
     }
 
-    /// Records that a request for `bytes_asked` bytes of a file is sent.
-    pub(crate) fn begin(&mut self, rtt: Option<Duration>, bytes_asked: u64) {
+    /// Records that a request for `requested_bytes` bytes of a file is sent.
+    pub(crate) fn begin(&mut self, rtt: Option<Duration>, requested_bytes: u64) {
         match self {
-            Self::Http1(connection) => connection.meter.restart(rtt, bytes_asked),
-            Self::Http2(place) => place.begin(bytes_asked),
+            Self::Http1(connection) => connection.meter.restart(rtt, requested_bytes),
+            Self::Http2(place) => place.begin(requested_bytes),
         }
     }
 

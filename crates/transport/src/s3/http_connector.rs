@@ -61,7 +61,7 @@ impl HttpService for PooledHttpService {
         let (head, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
         let request = http::Request::from_parts(head, body);
-        let (list, reply) = self.exchange(request).await.map_err(told)?;
+        let (list, reply) = self.exchange(request).await.map_err(http_error)?;
         let mut response = HttpResponse::new(reply.body.into());
         *response.status_mut() = reply.status;
         *response.headers_mut() = reply.headers;
@@ -145,9 +145,9 @@ fn is_success_of(call: &call::HttpRequest, reply: &call::HttpResponse) -> bool {
 
 /// The error for a response about another object than the one that was requested: redirects of
 /// stores lead to another host, and to paths with or without the bucket, not to a login page.
-fn of_another_name(asked: &Location, reply: &call::HttpResponse) -> Option<Error> {
+fn of_another_name(requested: &Location, reply: &call::HttpResponse) -> Option<Error> {
     let there = reply.location.path();
-    let is_same = asked.path().ends_with(there) || there.ends_with(asked.path());
+    let is_same = requested.path().ends_with(there) || there.ends_with(requested.path());
     let what = || {
         let advice = "check the endpoint: is a login needed?";
         format!("{}: the object store redirects to another name: {advice}", reply.location)
@@ -187,8 +187,8 @@ fn listed(reply: &call::HttpResponse) -> Result<ObjectList, Error> {
 /// crate distinguish from others.
 fn refusal(reply: &call::HttpResponse, has_key: bool) -> Option<Error> {
     let code = element(&reply.body, "Code");
-    let seen = |said: &str| {
-        format!("{}: the object store responded with {}{said}", reply.location, reply.status)
+    let seen = |quoted: &str| {
+        format!("{}: the object store responded with {}{quoted}", reply.location, reply.status)
     };
     let region = reply.headers.get(REGION).and_then(|region| region.to_str().ok());
     let region = region.map(str::to_owned).or_else(|| element(&reply.body, "Region"));
@@ -201,12 +201,12 @@ fn refusal(reply: &call::HttpResponse, has_key: bool) -> Option<Error> {
     }
     match (reply.status, code.as_deref()) {
         (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, code) => {
-            let said = code.map(|code| {
+            let quoted = code.map(|code| {
                 let message = element(&reply.body, "Message").unwrap_or_default();
                 quoted(&format!("{code}: {message}"))
             });
             let why = if has_key { "the access key does not allow this" } else { NO_KEY };
-            let what = format!("{}: {why}", seen(&said.unwrap_or_default()));
+            let what = format!("{}: {why}", seen(&quoted.unwrap_or_default()));
             Some(Error::new(ErrorKind::PermissionDenied, what))
         }
         (StatusCode::NOT_FOUND, Some("NoSuchBucket")) => {
@@ -244,7 +244,7 @@ pub(super) fn element(body: &[u8], name: &str) -> Option<String> {
 }
 
 /// An error in the type of `object_store`. [`crate::s3`] converts it back.
-fn told(error: Error) -> HttpError {
+fn http_error(error: Error) -> HttpError {
     let kind = match error.kind() {
         ErrorKind::Timeout => HttpErrorKind::Timeout,
         ErrorKind::Unavailable => HttpErrorKind::Connect,

@@ -35,7 +35,7 @@ impl S3Storage {
     ) -> Result<ObjectList> {
         self.key(path)?;
         let prefix = prefix(path);
-        let asked = (!prefix.is_empty()).then_some(&*prefix);
+        let prefix_filter = (!prefix.is_empty()).then_some(&*prefix);
         let mut all = ObjectList::default();
         let mut tokens = HashSet::new();
         let hasher = RandomState::new();
@@ -45,7 +45,7 @@ impl S3Storage {
             let page_token = all.next.take();
             let delimiter = delimiter.map(Into::into);
             let options = PaginatedListOptions { delimiter, page_token, ..Default::default() };
-            let answer = self.store.list_paginated(asked, options).await;
+            let answer = self.store.list_paginated(prefix_filter, options).await;
             let mut answer = answer.map_err(|error| self.failed(path, error))?;
             let page = answer.result.extensions.remove::<ObjectList>();
             let page = page.ok_or_else(|| self.strange_list(path, "the answer is not a list"))?;

@@ -88,17 +88,17 @@ impl S3Storage {
         path: &str,
         fields: HeaderMap,
     ) -> Result<()> {
-        let doubt = self.delete(path, fields).await?;
+        let unseen = self.delete(path, fields).await?;
         let there = match self.file(path).await {
             // Stores do not report a missing name to users who may not list.
-            Err(denied) if doubt.is_none() && denied.kind() == ErrorKind::PermissionDenied => None,
+            Err(denied) if unseen.is_none() && denied.kind() == ErrorKind::PermissionDenied => None,
             there => there?,
         };
         // Another version is that of another client.
         if there.as_ref() != Some(object) {
             return Ok(());
         }
-        Err(doubt.unwrap_or_else(|| self.unseen(path, "that it is still there")))
+        Err(unseen.unwrap_or_else(|| self.unseen(path, "that it is still there")))
     }
 
     /// Removes this version of an object, in one step with the comparison where the store can.
@@ -150,9 +150,9 @@ impl S3Storage {
 
     /// Removes an object of a list, and checks it if it may not have been removed.
     async fn delete_listed(&self, ListedObject { key, .. }: &ListedObject) -> Result<()> {
-        let Some(doubt) = self.delete(key, HeaderMap::new()).await? else { return Ok(()) };
+        let Some(unseen) = self.delete(key, HeaderMap::new()).await? else { return Ok(()) };
         let there = self.request(Method::HEAD, key, HeaderMap::new()).await?;
-        if there.status == StatusCode::NOT_FOUND { Ok(()) } else { Err(doubt) }
+        if there.status == StatusCode::NOT_FOUND { Ok(()) } else { Err(unseen) }
     }
 
     /// Fails if one of these objects is still below `path`.

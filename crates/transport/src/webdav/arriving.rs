@@ -21,7 +21,7 @@ const MIN_BYTES: usize = 16 * 1024;
 pub(super) struct ArrivingListing {
     /// The directory.
     path: String,
-    asked: Option<Uri>,
+    requested: Option<Uri>,
     page: PageUrl,
     /// The lines of a directory index can be read one by one.
     is_plain: bool,
@@ -36,10 +36,10 @@ impl ArrivingListing {
     /// The state before any byte of the listing of `path`, at this request target, has arrived.
     pub(super) fn new(path: &str, target: &str, page: PageUrl) -> Self {
         let path = path.to_owned();
-        let asked = target.parse().ok();
+        let requested = target.parse().ok();
         Self {
             path,
-            asked,
+            requested,
             page,
             is_plain: true,
             body: BytesMut::new(),
@@ -85,7 +85,7 @@ impl ArrivingListing {
         let close = [b"</", prefix, b"multistatus>"].concat();
         let document = [text.get(..head)?, text.get(from..end)?, &close].concat();
         let limits = PropfindLimits::default();
-        let found = propfind::parse(&document, self.asked.as_ref()?, &limits).ok()?;
+        let found = propfind::parse(&document, self.requested.as_ref()?, &limits).ok()?;
         let is_entry = |path: &str| !path.is_empty() && !path.contains('/');
         let found = found.into_iter().filter(|it| is_entry(&it.path));
         let found = found.filter(|it| it.status.is_success() && it.is_utf8);

@@ -138,15 +138,15 @@ pub(super) fn links(text: &str, url: &PageUrl) -> AutoindexPage {
         gaps.push("the page names its entries in a way that is not understood".to_owned());
     }
     for link in links {
-        match meaning(&link, url) {
-            Meaning::Elsewhere => {}
-            Meaning::NamedElsewhere => named_elsewhere = Some(link.reference),
-            Meaning::Gap(_) if gaps.len() >= MAX_GAPS => more_gaps += 1,
-            Meaning::Gap(what) => {
+        match link_kind(&link, url) {
+            LinkKind::Elsewhere => {}
+            LinkKind::NamedElsewhere => named_elsewhere = Some(link.reference),
+            LinkKind::Gap(_) if gaps.len() >= MAX_GAPS => more_gaps += 1,
+            LinkKind::Gap(what) => {
                 let shown = html::beginning(&link.reference, MAX_SHOWN_CHARS);
                 gaps.push(format!("the page links to {shown:?}, {what}"));
             }
-            Meaning::Name { name, is_utf8, directory } => {
+            LinkKind::Name { name, is_utf8, directory } => {
                 let after = text.get(link.end..).unwrap_or_default();
                 let size = if directory { None } else { exact_size(after) };
                 let entry = AutoindexEntry { name: name.clone(), is_utf8, directory, size };
@@ -193,7 +193,7 @@ fn title(text: &str) -> Option<&str> {
 }
 
 /// The kind of a link in a directory index.
-enum Meaning {
+enum LinkKind {
     /// It names nothing in this directory.
     Elsewhere,
     /// It looks like an entry of another directory of this server.
@@ -207,15 +207,15 @@ enum Meaning {
     Gap(&'static str),
 }
 
-fn meaning(link: &Link, url: &PageUrl) -> Meaning {
+fn link_kind(link: &Link, url: &PageUrl) -> LinkKind {
     if link.is_next || NEXT.contains(&&*link.text) && !is_named_by_text(link) {
-        return Meaning::Gap("which may be a further page");
+        return LinkKind::Gap("which may be a further page");
     }
     let whole = link.reference.trim();
     let reference = whole.split('#').next().unwrap_or_default();
     let (reference, is_same_host) = match without_host(reference) {
         Some((host, path)) => (path, host.eq_ignore_ascii_case(&url.host)),
-        None if is_of_scheme(reference) => return Meaning::Elsewhere,
+        None if is_of_scheme(reference) => return LinkKind::Elsewhere,
         None => (reference, true),
     };
     let (path, query) = match reference.split_once('?') {
@@ -224,19 +224,19 @@ fn meaning(link: &Link, url: &PageUrl) -> Meaning {
     };
     let Some(below) = below(path, &url.folder) else {
         let is_entry = is_same_host && is_named_by_text(link) && !is_upwards(path, &url.folder);
-        return if is_entry { Meaning::NamedElsewhere } else { Meaning::Elsewhere };
+        return if is_entry { LinkKind::NamedElsewhere } else { LinkKind::Elsewhere };
     };
     if !is_same_host {
         // The path of any URL is below the root.
         let is_there = !below.is_empty() && url.folder != "/";
-        return if is_there { Meaning::Gap("on another host") } else { Meaning::Elsewhere };
+        return if is_there { LinkKind::Gap("on another host") } else { LinkKind::Elsewhere };
     }
     let is_cut = whole.contains('#') || query.is_some_and(|query| !is_view(query));
     if below.is_empty() {
         return match query {
-            Some(query) if !is_view(query) => Meaning::Gap("which may be a further page"),
-            _ if is_cut && whole.to_lowercase() == link.text => Meaning::Gap(NOT_ENCODED),
-            _ => Meaning::Elsewhere,
+            Some(query) if !is_view(query) => LinkKind::Gap("which may be a further page"),
+            _ if is_cut && whole.to_lowercase() == link.text => LinkKind::Gap(NOT_ENCODED),
+            _ => LinkKind::Elsewhere,
         };
     }
     let (name, directory) = match below.strip_suffix('/') {
@@ -245,23 +245,23 @@ fn meaning(link: &Link, url: &PageUrl) -> Meaning {
         None => (&*below, link.text.ends_with('/')),
     };
     if link.is_doubtful {
-        return Meaning::Gap("with an entity that is not understood");
+        return LinkKind::Gap("with an entity that is not understood");
     }
     if name.contains('/') {
-        return Meaning::Gap("which is not directly in this directory");
+        return LinkKind::Gap("which is not directly in this directory");
     }
     if is_cut && !is_text(link, name) {
-        return Meaning::Gap(NOT_ENCODED);
+        return LinkKind::Gap(NOT_ENCODED);
     }
     let decoded = percent_decode_str(name);
     let is_utf8 = decoded.clone().decode_utf8().is_ok();
     let name = decoded.decode_utf8_lossy().into_owned();
     match &*name {
-        "." | ".." => Meaning::Elsewhere,
+        "." | ".." => LinkKind::Elsewhere,
         name if name.is_empty() || name.contains(['/', '\0']) => {
-            Meaning::Gap("which is not a possible name")
+            LinkKind::Gap("which is not a possible name")
         }
-        _ => Meaning::Name { name, is_utf8, directory },
+        _ => LinkKind::Name { name, is_utf8, directory },
     }
 }
 
@@ -363,8 +363,8 @@ fn is_view(query: &str) -> bool {
 /// The exact size that nginx writes behind a link: name, date, time, bytes.
 fn exact_size(after: &str) -> Option<u64> {
     let line = html::beginning(after, MAX_LINE_CHARS).split(['\n', '\r']).next()?;
-    let (_, told) = line.split_once("</a>")?;
-    let mut words = told.split_ascii_whitespace();
+    let (_, columns) = line.split_once("</a>")?;
+    let mut words = columns.split_ascii_whitespace();
     let date = words.next()?;
     let time = words.next()?;
     let size = words.next()?;

@@ -57,7 +57,7 @@ impl WebDavSession {
 
     async fn change_once(&self, call: HttpRequest) -> Result<ChangeOutcome> {
         let method = call.method.clone();
-        let asked = call.location.clone();
-        change::outcome(&method, &asked, self.call(call).await)
+        let requested = call.location.clone();
+        change::outcome(&method, &requested, self.call(call).await)
     }
 }

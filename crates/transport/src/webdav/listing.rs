@@ -58,7 +58,7 @@ pub(super) async fn stat(dav: &WebDavSession, path: &str) -> Result<DirEntry> {
 /// The metadata of a name. For a directory, requests end with a slash.
 pub(super) async fn stat_as(dav: &WebDavSession, path: &str, directory: bool) -> Result<DirEntry> {
     let was_refused = dav.refusals.any();
-    if let Some(entry) = told_properties(dav, path, directory).await? {
+    if let Some(entry) = supported_properties(dav, path, directory).await? {
         return Ok(entry);
     }
     match head(dav, path, directory).await {
@@ -97,7 +97,7 @@ pub(super) async fn with_size(dav: &WebDavSession, mut entry: DirEntry) -> Resul
 
 /// The metadata of a name by PROPFIND; `None` if the server does not support it, or has refused it
 /// before.
-pub(super) async fn told_properties(
+pub(super) async fn supported_properties(
     dav: &WebDavSession,
     path: &str,
     directory: bool,
@@ -106,8 +106,8 @@ pub(super) async fn told_properties(
 }
 
 async fn properties(dav: &WebDavSession, path: &str, directory: bool) -> Result<Option<DirEntry>> {
-    let asked = propfind(dav, path, directory || path.is_empty(), "0", None).await?;
-    let Propfind::Told(reply, resources) = asked else { return Ok(None) };
+    let answer = propfind(dav, path, directory || path.is_empty(), "0", None).await?;
+    let Propfind::Listed(reply, resources) = answer else { return Ok(None) };
     let found = resources.into_iter().find(|resource| resource.path.is_empty());
     let found = found.filter(|resource| resource.status != StatusCode::NOT_FOUND);
     if let Some(status) = found.as_ref().map(|own| own.status).filter(|own| !own.is_success()) {
@@ -138,7 +138,7 @@ pub(super) fn list_batches<'a>(
     let path = path.to_owned();
     let runtime = dav.network.runtime().clone();
     reading.spawn_on(async move { list_to(&dav, &path, Some(sender)).await }, &runtime);
-    let asked = async move {
+    let answered = async move {
         let listing = reading.join_next().await.and_then(Result::ok).unwrap_or_else(|| {
             Err(Error::new(ErrorKind::Local, "the task that reads a listing panicked"))
         })?;
@@ -152,7 +152,7 @@ pub(super) fn list_batches<'a>(
             Some((Ok(Listing::from(lock(&arriving).add(&bytes))), chunks))
         }
     });
-    Box::pin(stream::select(arrived, stream::once(asked)))
+    Box::pin(stream::select(arrived, stream::once(answered)))
 }
 
 /// The entries of a directory, sorted. The receiver gets the body of its listing as it arrives.
@@ -165,7 +165,9 @@ async fn list_to(
     let mut refusal = None;
     if !was_refused {
         match propfind(dav, path, true, "1", arriving.clone()).await {
-            Ok(Propfind::Told(reply, resources)) => return children(dav, path, &reply, resources),
+            Ok(Propfind::Listed(reply, resources)) => {
+                return children(dav, path, &reply, resources);
+            }
             // The next method is tried.
             Ok(Propfind::Refused(error)) => refusal = Some(error),
             Err(error) => return Err(not_listed(dav, path, error).await),
@@ -184,7 +186,7 @@ async fn list_to(
     if was_refused
         && error.concerns_name()
         && !dav.refusals.has(path)
-        && let Propfind::Told(reply, resources) = propfind(dav, path, true, "1", None).await?
+        && let Propfind::Listed(reply, resources) = propfind(dav, path, true, "1", None).await?
     {
         return children(dav, path, &reply, resources);
     }
@@ -229,7 +231,7 @@ fn no_directory(dav: &WebDavSession, path: &str) -> Error {
 
 /// The response to a PROPFIND.
 enum Propfind {
-    Told(Box<HttpResponse>, Vec<Resource>),
+    Listed(Box<HttpResponse>, Vec<Resource>),
     /// The server does not support the method there, or its error may mean that: other methods may
     /// show the same.
     Refused(Error),
@@ -263,7 +265,7 @@ async fn propfind(
     if dav.names().lists != Some(true) {
         dav.learn(|names| names.lists = Some(true));
     }
-    Ok(Propfind::Told(Box::new(reply), resources))
+    Ok(Propfind::Listed(Box::new(reply), resources))
 }
 
 /// Returns true for a response after which other methods may show what PROPFIND did not. If the
@@ -350,12 +352,12 @@ pub(super) fn is_elsewhere(path: &str, location: &Location) -> bool {
 /// The metadata of a name, without PROPFIND. For a directory, the request ends with a slash.
 pub(super) async fn head(dav: &WebDavSession, path: &str, directory: bool) -> Result<DirEntry> {
     let has_no_propfind = dav.refusals.any();
-    let asked = dav.root.below(path, directory || path.is_empty());
+    let url = dav.root.below(path, directory || path.is_empty());
     let directory = DirEntry::new(path, FileKind::Directory, 0);
     if path.is_empty() && has_no_propfind {
         return Ok(directory);
     }
-    let reply = dav.call(HttpRequest::new(Method::HEAD, asked.clone())).await?;
+    let reply = dav.call(HttpRequest::new(Method::HEAD, url.clone())).await?;
     // A redirect to the same name with a slash means a directory, also one that is not shown. A
     // server behind another port, or a proxy, names the port that it knows.
     let slash = is_same_path(&reply.location, &dav.root.below(path, true));
@@ -366,12 +368,12 @@ pub(super) async fn head(dav: &WebDavSession, path: &str, directory: bool) -> Re
         status if slash && status.is_success() => Ok(directory),
         status if slash && has_no_propfind && !status.is_server_error() => Ok(directory),
         StatusCode::OK
-            if request::is_html(&reply.headers) && (reply.location != asked || !is_page(path)) =>
+            if request::is_html(&reply.headers) && (reply.location != url || !is_page(path)) =>
         {
             // A page, such as a login page, proves nothing about the file.
             Ok(DirEntry { size: None, ..DirEntry::new(path, FileKind::File, 0) })
         }
-        StatusCode::OK => Ok(told_by(&reply.headers, path)),
+        StatusCode::OK => Ok(entry_of_headers(&reply.headers, path)),
         _ => Err(status_error::of_response(&reply, "HEAD")),
     }
 }
@@ -381,7 +383,7 @@ fn is_same_path(one: &Location, other: &Location) -> bool {
     percent_decode_str(&one.target()).eq(percent_decode_str(&other.target()))
 }
 
-fn told_by(headers: &HeaderMap, path: &str) -> DirEntry {
+fn entry_of_headers(headers: &HeaderMap, path: &str) -> DirEntry {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     DirEntry {
         path: path.to_owned(),

@@ -40,12 +40,12 @@ impl WebDavSession {
                 .with_effect(Effect::Own)
                 .with_content(RequestBody::Bytes(Bytes::from_static(bytes)))
         };
-        if let Some(doubt) =
+        if let Some(unseen) =
             self.stored(&first, self.change(put(&first, b""), &first).await?).await?
         {
             let file = DirEntry::new(&first, FileKind::File, 0);
             self.check_size(&file).await.map_err(|error| match error.kind() {
-                ErrorKind::NotFound => doubt,
+                ErrorKind::NotFound => unseen,
                 _ => error,
             })?;
         }

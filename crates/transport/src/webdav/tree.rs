@@ -260,7 +260,7 @@ impl HttpTree {
     fn failed(&self, path: &str, status: u16, reason: &str) -> Error {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let name = format!("{}{path}", self.location);
-        let said = request::quoted_reason(reason, &self.location, &self.pool);
-        status_error::of_status(status, &name, &said, None)
+        let quoted = request::quoted_reason(reason, &self.location, &self.pool);
+        status_error::of_status(status, &name, &quoted, None)
     }
 }

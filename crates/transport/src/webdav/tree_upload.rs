@@ -127,8 +127,8 @@ fn results(
                     StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
                 let method = if next.kind == FileKind::File { "PUT" } else { "MKCOL" };
                 let name = format!("{location}{path}");
-                let said = request::quoted_reason(&reason, location, &pool);
-                let error = status_error::of_change(status, method, &name, &said, None);
+                let reason = request::quoted_reason(&reason, location, &pool);
+                let error = status_error::of_change(status, method, &name, &reason, None);
                 (path, Err(error))
             }
             _ => return Err(odd(&"a result that is neither of a stored file nor of a failed one")),

@@ -30,7 +30,7 @@ use crate::http::call::HttpRequest;
 use crate::http::request_body::{RequestBody, StreamedBody};
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use feeding::Feeding;
+use feeding::StreamUpload;
 use hither_checksum::{Algorithm, Checksum, Hasher};
 use hither_core::Source;
 use hither_core::error::{Effect, Error, ErrorKind, Result};
@@ -68,7 +68,7 @@ pub(super) struct WebDavUpload {
 enum UploadMethod {
     Together(Mutex<BytesMut>),
     Pieces,
-    Stream(tokio::sync::Mutex<Feeding>),
+    Stream(tokio::sync::Mutex<StreamUpload>),
 }
 
 impl WebDavUpload {
@@ -172,11 +172,11 @@ impl WebDavUpload {
             .put(&self.at, RequestBody::Bytes(bytes))
             .with("content-range", &format!("bytes {offset}-{last}/{}", self.size));
         // Metadata cannot confirm a single piece.
-        let doubt = self.dav.stored(&self.at, self.dav.change(put, &self.at).await?).await?;
-        doubt.map_or(Ok(()), Err)
+        let unseen = self.dav.stored(&self.at, self.dav.change(put, &self.at).await?).await?;
+        unseen.map_or(Ok(()), Err)
     }
 
-    async fn feed(&self, feeding: &mut Feeding, offset: u64, bytes: Bytes) -> Result<()> {
+    async fn feed(&self, feeding: &mut StreamUpload, offset: u64, bytes: Bytes) -> Result<()> {
         if offset != feeding.fed {
             let what = format!(
                 "bytes at {offset}, expected at {}: this upload is sequential",
@@ -210,7 +210,7 @@ impl WebDavUpload {
     }
 
     /// Waits for the response to the stream. Returns the same as [`WebDavSession::stored`].
-    async fn answered(&self, feeding: &mut Feeding) -> Result<Option<Error>> {
+    async fn answered(&self, feeding: &mut StreamUpload) -> Result<Option<Error>> {
         let Some(answer) = feeding.answer.take() else {
             return Err(Error::new(ErrorKind::Cancelled, "the upload failed earlier"));
         };
@@ -227,20 +227,20 @@ impl WebDavUpload {
             let what = format!("{}: {seen} of {} bytes were written", self.path, self.size);
             Error::new(ErrorKind::Invalid, what)
         };
-        let doubt = match &self.method {
+        let unseen = match &self.method {
             UploadMethod::Together(buffer) => {
                 let bytes = lock(buffer).clone().freeze();
                 if bytes.len() as u64 != self.size {
                     return Err(missing(bytes.len() as u64));
                 }
-                let doubt = self.put_together(&self.at, bytes).await?;
-                if doubt.is_none() && self.dav.names().trees == Some(true) {
+                let unseen = self.put_together(&self.at, bytes).await?;
+                if unseen.is_none() && self.dav.names().trees == Some(true) {
                     return Ok(true);
                 }
-                if doubt.is_none() && self.options.is_looked_at && self.is_aside() {
+                if unseen.is_none() && self.options.is_looked_at && self.is_aside() {
                     return Ok(false);
                 }
-                doubt
+                unseen
             }
             UploadMethod::Stream(feeding) => {
                 let mut feeding = feeding.lock().await;
@@ -253,12 +253,12 @@ impl WebDavUpload {
             UploadMethod::Pieces => None,
         };
         let seen = self.dav.check_size(&self.file()).await;
-        let Some(doubt) = doubt else { return seen.map(|_| true) };
+        let Some(unseen) = unseen else { return seen.map(|_| true) };
         let seen = seen.map_err(|error| match error.kind() {
-            ErrorKind::NotFound => doubt.clone(),
+            ErrorKind::NotFound => unseen.clone(),
             _ => error,
         })?;
-        if self.is_what_was_sent(&seen).await? { Ok(true) } else { Err(doubt) }
+        if self.is_what_was_sent(&seen).await? { Ok(true) } else { Err(unseen) }
     }
 
     /// Returns true if the server has the sent bytes: by its checksum where it states one or the
@@ -268,9 +268,9 @@ impl WebDavUpload {
             && !self.dav.root.is_in_federation()
         {
             let expected = Hasher::of(Algorithm::Adler32, &lock(buffer));
-            let told = self.written_checksum(Algorithm::Adler32).await.unwrap_or_default();
-            let there = match told {
-                Some(told) => told,
+            let reported = self.written_checksum(Algorithm::Adler32).await.unwrap_or_default();
+            let there = match reported {
+                Some(reported) => reported,
                 None => self.read_back(&self.at, Algorithm::Adler32).await?,
             };
             return Ok(there == expected);
@@ -294,14 +294,14 @@ impl WebDavUpload {
     /// there is none.
     async fn compare(&self, at: &str, expected: &Checksum) -> Result<bool> {
         let algorithm = expected.algorithm();
-        let told = match self.dav.checksum(at, algorithm).await {
+        let reported = match self.dav.checksum(at, algorithm).await {
             Ok(None) | Err(_) if self.options.read_back => {
                 Some(self.read_back(at, algorithm).await?)
             }
             // A server without checksums is not an error.
-            told => told.unwrap_or_default(),
+            reported => reported.unwrap_or_default(),
         };
-        match told {
+        match reported {
             Some(seen) if seen != *expected => Err(Error::new(
                 ErrorKind::Corrupt,
                 format!(
@@ -309,7 +309,7 @@ impl WebDavUpload {
                     self.dav.root.below(&self.path, false)
                 ),
             )),
-            told => Ok(told.is_some()),
+            reported => Ok(reported.is_some()),
         }
     }
 
@@ -339,8 +339,8 @@ impl WebDavUpload {
                 }
                 let bytes = lock(buffer).clone().freeze();
                 let put = self.put_together(&self.path, bytes).await;
-                if let Some(doubt) = put.map_err(WebDavSession::refused_both_ways)? {
-                    return Err(doubt);
+                if let Some(unseen) = put.map_err(WebDavSession::refused_both_ways)? {
+                    return Err(unseen);
                 }
                 let named = DirEntry { path: self.path.clone(), ..file };
                 self.dav.check_size(&named).await?;

@@ -44,8 +44,8 @@ pub(super) async fn checksum(
         let text = with_words(path, &format!("cks.type={}", algorithm.name()));
         Operation::Request(Request::Query { kind: query_kind::CHECKSUM, text })
     };
-    let told = match ask(network, location, Action::Read, query).await {
-        Ok(asked) => match asked.answered.reply {
+    let reported = match ask(network, location, Action::Read, query).await {
+        Ok(reply) => match reply.answered.reply {
             Completion::Text(text) => wire::checksum(&text).ok(),
             _ => None,
         },
@@ -57,6 +57,6 @@ pub(super) async fn checksum(
             _ => return Err(error),
         },
     };
-    let told = told.filter(|(name, _)| name == algorithm.name());
-    Ok(told.and_then(|(_, value)| Checksum::from_hex(algorithm, &value).ok()))
+    let reported = reported.filter(|(name, _)| name == algorithm.name());
+    Ok(reported.and_then(|(_, value)| Checksum::from_hex(algorithm, &value).ok()))
 }

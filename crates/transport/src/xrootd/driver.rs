@@ -147,7 +147,7 @@ pub(super) struct Driver<'a, S> {
 }
 
 /// An event of the driver.
-enum Turn {
+enum DriverEvent {
     Command(Option<SessionCommand>),
     Read(std::io::Result<usize>),
     WriteFailed(std::io::Error),
@@ -219,13 +219,13 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
             }
             self.load.set_abandoned(self.session.abandoned());
             match self.turn().await {
-                Turn::Command(Some(command)) => self.take(command),
-                Turn::Command(None) => return SessionEnd::Unused,
-                Turn::Read(Ok(0)) => {
+                DriverEvent::Command(Some(command)) => self.take(command),
+                DriverEvent::Command(None) => return SessionEnd::Unused,
+                DriverEvent::Read(Ok(0)) => {
                     let error = self.session.ended();
                     return self.over(error);
                 }
-                Turn::Read(Ok(read)) => {
+                DriverEvent::Read(Ok(read)) => {
                     if read == self.read_bytes {
                         self.read_bytes = READ_BYTES.min(2 * read);
                     }
@@ -242,7 +242,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
                     }
                     self.learn();
                 }
-                Turn::Read(Err(error)) | Turn::WriteFailed(error) => {
+                DriverEvent::Read(Err(error)) | DriverEvent::WriteFailed(error) => {
                     return match self.session.ended() {
                         SessionError::Mispredicted { .. } => self.mispredicted(),
                         _ => {
@@ -251,7 +251,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
                         }
                     };
                 }
-                Turn::Clock => {
+                DriverEvent::Clock => {
                     if let Some(error) = self.out_of_time() {
                         return self.broken(error);
                     }
@@ -270,17 +270,21 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
     }
 
     /// Waits for the next event.
-    async fn turn(&mut self) -> Turn {
+    async fn turn(&mut self) -> DriverEvent {
         let mut clock = pin!(sleep_until(self.next_clock()));
         std::future::poll_fn(|cx| self.poll_turn(cx, clock.as_mut())).await
     }
 
-    fn poll_turn(&mut self, cx: &mut Context<'_>, clock: std::pin::Pin<&mut Sleep>) -> Poll<Turn> {
+    fn poll_turn(
+        &mut self,
+        cx: &mut Context<'_>,
+        clock: std::pin::Pin<&mut Sleep>,
+    ) -> Poll<DriverEvent> {
         if let Poll::Ready(command) = self.commands.poll_recv(cx) {
-            return Poll::Ready(Turn::Command(command));
+            return Poll::Ready(DriverEvent::Command(command));
         }
         if let Poll::Ready(error) = self.poll_write(cx) {
-            return Poll::Ready(Turn::WriteFailed(error));
+            return Poll::Ready(DriverEvent::WriteFailed(error));
         }
         if self.buffer.capacity() < self.read_bytes {
             self.buffer.reserve(self.read_bytes);
@@ -288,9 +292,9 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
         // These futures hold no state between two polls.
         let mut room = (&mut self.buffer).limit(self.read_bytes);
         if let Poll::Ready(read) = pin!(self.stream.read_buf(&mut room)).poll(cx) {
-            return Poll::Ready(Turn::Read(read));
+            return Poll::Ready(DriverEvent::Read(read));
         }
-        clock.poll(cx).map(|()| Turn::Clock)
+        clock.poll(cx).map(|()| DriverEvent::Clock)
     }
 
     /// Writes pending bytes. Ready only with an error.
@@ -428,8 +432,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
 
 /// The error for a lost connection.
 fn broken(name: &str, error: std::io::Error) -> Error {
-    if let Some(told) = crate::connect::maybe_tls_stream::told(&error) {
-        return told;
+    if let Some(tls_error) = crate::connect::maybe_tls_stream::tls_error(&error) {
+        return tls_error;
     }
     Error::new(ErrorKind::Unavailable, format!("{name}: the connection was lost: {error}"))
         .with_failure(Failure::Interrupted(Delivery::Sent))

@@ -54,14 +54,14 @@ pub(crate) fn session_over(name: &str, error: SessionError) -> Error {
         SessionError::Unauthenticated { .. } => ErrorKind::Unauthenticated,
         _ => ErrorKind::Unavailable,
     };
-    let told = Error::new(kind, format!("{name}: {error}"));
-    let told = match &error {
+    let converted = Error::new(kind, format!("{name}: {error}"));
+    let converted = match &error {
         SessionError::Ended { .. } | SessionError::Mispredicted { .. } => {
-            told.with_failure(Failure::Interrupted(Delivery::Sent))
+            converted.with_failure(Failure::Interrupted(Delivery::Sent))
         }
-        _ => told,
+        _ => converted,
     };
-    told.with_source(error)
+    converted.with_source(error)
 }
 
 /// Returns whether this is the error for a server without TLS.
@@ -104,8 +104,8 @@ mod tests {
 
     #[test]
     fn opaque_information_is_not_shown() {
-        let said = "Unable to open /f?authz=Bearer%20secret&x=1 as you; why?";
-        let error = refused("root://h//f", ErrorCode(3010), said).to_string();
+        let message = "Unable to open /f?authz=Bearer%20secret&x=1 as you; why?";
+        let error = refused("root://h//f", ErrorCode(3010), message).to_string();
         assert!(error.contains("Unable to open /f?... as you; why?"), "{error}");
     }
 

@@ -96,8 +96,9 @@ impl XrootdPath {
         Ok(ask(&self.network, location, action, make).await?.answered.reply)
     }
 
-    fn unexpected(&self, asked: &str) -> Error {
-        let what = format!("{}: the server sent an unexpected response to {asked}", self.location);
+    fn unexpected(&self, request: &str) -> Error {
+        let what =
+            format!("{}: the server sent an unexpected response to {request}", self.location);
         Error::new(ErrorKind::Protocol, what)
     }
 
@@ -110,21 +111,21 @@ impl XrootdPath {
     /// connections.
     pub async fn locate(&self) -> Result<Vec<ReplicaServer>> {
         let mut waiting = vec![self.location.clone()];
-        let mut asked = HashSet::new();
+        let mut managers = HashSet::new();
         let mut seen = HashSet::new();
         let mut holders = Vec::new();
         while let Some(manager) = waiting.pop() {
-            if asked.len() >= MAX_MANAGERS || !asked.insert(manager.origin()) {
+            if managers.len() >= MAX_MANAGERS || !managers.insert(manager.origin()) {
                 continue;
             }
-            let question = |path| Request::Locate { path, options: locate::NAMES };
-            let reply = self.ask(&manager, Action::Read, question).await;
+            let request = |path| Request::Locate { path, options: locate::NAMES };
+            let reply = self.ask(&manager, Action::Read, request).await;
             let found = match reply {
                 Ok(Completion::Locations(found)) => found,
                 Ok(_) => return Err(self.unexpected("locate")),
                 // One of several managers may not know the file; the manager that the user named
                 // has to.
-                Err(error) if asked.len() > 1 && error.kind() == ErrorKind::NotFound => continue,
+                Err(error) if managers.len() > 1 && error.kind() == ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
             };
             for place in found {
@@ -177,7 +178,7 @@ impl XrootdPath {
             PrepareAction::Stage { priority } => (prepare::STAGE | prepare::NO_ERRORS, 0, priority),
             PrepareAction::Evict => (0, prepare::EVICT, 0),
         };
-        let question = |path: String| {
+        let request = |path: String| {
             let words = path.split_once('?').map(|(_, words)| words.to_owned());
             let others = further.iter().map(|path| match &words {
                 Some(words) => format!("/{path}?{words}"),
@@ -187,7 +188,7 @@ impl XrootdPath {
             let priority = priority.min(HIGHEST_PRIORITY);
             Request::Prepare(PrepareRequest { options, priority, port: 0, more_options, paths })
         };
-        match self.ask(&self.location, Action::Read, question).await? {
+        match self.ask(&self.location, Action::Read, request).await? {
             Completion::Text(text) => {
                 let text = String::from_utf8_lossy(&text);
                 Ok(text.trim_end_matches(['\0', '\n']).to_owned())
@@ -203,8 +204,8 @@ impl XrootdPath {
     ///
     /// The errors of the server and of connections.
     pub async fn change_mode(&self, mode: u16) -> Result<()> {
-        let question = |path| Request::ChangeMode { path, mode };
-        self.ask(&self.location, Action::Modify, question).await.map(drop)
+        let request = |path| Request::ChangeMode { path, mode };
+        self.ask(&self.location, Action::Modify, request).await.map(drop)
     }
 
     /// The extended attributes of a file; none on servers without support for them.

@@ -49,7 +49,7 @@ impl RedirectCache {
 
     /// Records that the manager redirected to `place` for the file at `path`, and that the file was
     /// there.
-    pub(super) fn told(&mut self, path: &str, place: &Location) {
+    pub(super) fn record(&mut self, path: &str, place: &Location) {
         let mut direction = self.taken(path);
         if direction.host == place.host() && direction.port == place.port() {
             direction.misses = direction.misses.saturating_sub(1);
@@ -112,26 +112,26 @@ mod tests {
     fn a_directory_is_expected_on_the_server_of_its_last_file() {
         let mut directions = RedirectCache::default();
         assert_eq!(directions.to("/a/f"), None);
-        directions.told("/a/f", &server(1));
+        directions.record("/a/f", &server(1));
         assert_eq!(directions.to("/a/g"), Some(("data.example", 1)));
         assert_eq!((directions.to("/a/b/g"), directions.to("/b/g")), (None, None));
-        directions.told("/a/g", &server(2));
+        directions.record("/a/g", &server(2));
         assert_eq!(directions.to("/a/f"), Some(("data.example", 2)));
     }
 
     #[test]
     fn wrong_predictions_stop_until_files_share_a_server_again() {
         let mut directions = RedirectCache::default();
-        directions.told("/a/f", &server(1));
+        directions.record("/a/f", &server(1));
         for (nth, other) in [(1, 2), (2, 1)] {
             assert!(directions.to("/a/f").is_some(), "guess {nth}");
             directions.missed("/a/f");
-            directions.told("/a/f", &server(other));
+            directions.record("/a/f", &server(other));
         }
         assert_eq!(directions.to("/a/f"), None);
-        directions.told("/a/g", &server(2));
+        directions.record("/a/g", &server(2));
         assert_eq!(directions.to("/a/f"), None);
-        directions.told("/a/g", &server(2));
+        directions.record("/a/g", &server(2));
         assert_eq!(directions.to("/a/f"), Some(("data.example", 2)));
         directions.held("/a/f");
         directions.missed("/a/f");
@@ -142,11 +142,11 @@ mod tests {
     fn the_least_recently_used_directory_is_evicted() {
         let mut directions = RedirectCache::default();
         for nth in 0..=MAX_DIRECTIONS {
-            directions.told(&format!("/{nth}/f"), &server(1));
+            directions.record(&format!("/{nth}/f"), &server(1));
         }
         assert_eq!(directions.to("/0/f"), None);
         assert_eq!((directions.to("/1/f").is_some(), directions.all().len()), (true, 64));
-        directions.told(&format!("/{}/f", "x".repeat(2000)), &server(1));
+        directions.record(&format!("/{}/f", "x".repeat(2000)), &server(1));
         directions.missed("/never/heard/of");
         assert_eq!(directions.all().len(), MAX_DIRECTIONS);
     }

@@ -69,8 +69,8 @@ async fn ask_at(
 ) -> (Arc<SessionHandle>, Result<OperationResponse, JobError>) {
     loop {
         let lease = place.sessions.lease(what.bytes(), what.name());
-        let asked = ask_in(&place.sessions, &lease, what.clone()).await;
-        let Err(JobError::Failed(error)) = asked else { return (lease, asked) };
+        let reply = ask_in(&place.sessions, &lease, what.clone()).await;
+        let Err(JobError::Failed(error)) = reply else { return (lease, reply) };
         if let Err(error) = network.outlast(&place.location, error).await {
             return (lease, Err(JobError::Failed(error)));
         }
@@ -78,7 +78,7 @@ async fn ask_at(
 }
 
 /// A response and its origin.
-pub(super) struct Asked {
+pub(super) struct ServerReply {
     pub(super) answered: OperationResponse,
     pub(super) place: XrootdTarget,
     pub(super) lease: Arc<SessionHandle>,
@@ -99,7 +99,7 @@ pub(super) async fn ask(
     location: &Location,
     action: Action,
     make: impl Fn(String) -> Operation + Send + Sync,
-) -> Result<Asked> {
+) -> Result<ServerReply> {
     let began = Instant::now();
     let attempt = || async {
         ask_once(network, location, action, &make).await.map_err(|(error, what)| {
@@ -109,8 +109,8 @@ pub(super) async fn ask(
         })
     };
     let policy = network.config().retry_policy();
-    let asked = retry::run(&policy, &MonotonicClock::start(), attempt).await;
-    asked.map_err(|error| match error.retry() {
+    let reply = retry::run(&policy, &MonotonicClock::start(), attempt).await;
+    reply.map_err(|error| match error.retry() {
         // The wait has taken place already.
         Retry::Busy { .. } => error.with_failure(Failure::OneServer),
         _ => error,
@@ -123,7 +123,7 @@ async fn ask_once(
     location: &Location,
     action: Action,
     make: &(impl Fn(String) -> Operation + Send + Sync),
-) -> Result<Asked, (Error, Option<Operation>)> {
+) -> Result<ServerReply, (Error, Option<Operation>)> {
     let unsent = |error| (error, None);
     let mut place = XrootdTarget::new(location.clone(), network);
     let mut attempts = Attempts::new(location, MAX_XROOTD_REDIRECTS);
@@ -131,9 +131,9 @@ async fn ask_once(
     loop {
         attempts.count().map_err(unsent)?;
         let what = make(place.path(network, &[]).await.map_err(unsent)?);
-        let (lease, asked) = ask_at(network, &place, &what).await;
-        match asked {
-            Ok(answered) => return Ok(Asked { answered, place, lease, what }),
+        let (lease, reply) = ask_at(network, &place, &what).await;
+        match reply {
+            Ok(answered) => return Ok(ServerReply { answered, place, lease, what }),
             Err(JobError::Elsewhere(redirect)) => {
                 place = place.redirected(&redirect, network).map_err(unsent)?;
             }

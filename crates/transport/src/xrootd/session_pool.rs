@@ -181,7 +181,7 @@ impl SessionHandle {
 
     /// Records that a file is opened in this session.
     pub(super) fn opens(&self, name: &SharedFile) {
-        name.asked_of(&self.commands);
+        name.add_session(&self.commands);
     }
 
     /// Adds a job with this many bytes.
@@ -325,12 +325,12 @@ impl SessionPool {
         let most = self.most();
         let mut state = self.state();
         for lease in &state.all {
-            name.asked_of(&lease.commands);
+            name.add_session(&lease.commands);
             lease.tell(SessionCommand::Open(Arc::clone(name)));
         }
         while state.all.len() < sessions.min(most) {
             let Some(lease) = self.connect(&mut state) else { break };
-            name.asked_of(&lease.commands);
+            name.add_session(&lease.commands);
             lease.tell(SessionCommand::Open(Arc::clone(name)));
         }
     }
@@ -363,7 +363,7 @@ impl SessionPool {
         };
         lease.takes(bytes);
         if let Some(name) = name {
-            name.asked_of(&lease.commands);
+            name.add_session(&lease.commands);
         }
         lease
     }

@@ -18,7 +18,7 @@ pub(super) struct SharedFile {
     /// The request that opens it. The opaque information in its path may contain secrets.
     pub(super) request: OpenRequest,
     /// The sessions in which it was opened.
-    asked: Mutex<Vec<UnboundedSender<SessionCommand>>>,
+    sessions: Mutex<Vec<UnboundedSender<SessionCommand>>>,
 }
 
 impl SharedFile {
@@ -30,7 +30,7 @@ impl SharedFile {
     /// A file that is opened by this request.
     pub(super) fn new(request: OpenRequest) -> Self {
         let id = LAST.fetch_add(1, Ordering::Relaxed) + 1;
-        Self { id, request, asked: Mutex::default() }
+        Self { id, request, sessions: Mutex::default() }
     }
 
     /// The path without parts that may be secret.
@@ -39,18 +39,18 @@ impl SharedFile {
     }
 
     /// Records that the file is opened in this session.
-    pub(super) fn asked_of(&self, session: &UnboundedSender<SessionCommand>) {
-        let mut asked = lock(&self.asked);
-        if !asked.iter().any(|other| other.same_channel(session)) {
-            asked.retain(|other| !other.is_closed());
-            asked.push(session.clone());
+    pub(super) fn add_session(&self, session: &UnboundedSender<SessionCommand>) {
+        let mut sessions = lock(&self.sessions);
+        if !sessions.iter().any(|other| other.same_channel(session)) {
+            sessions.retain(|other| !other.is_closed());
+            sessions.push(session.clone());
         }
     }
 }
 
 impl Drop for SharedFile {
     fn drop(&mut self) {
-        for session in self.asked.get_mut().unwrap_or_else(PoisonError::into_inner) {
+        for session in self.sessions.get_mut().unwrap_or_else(PoisonError::into_inner) {
             // A session that has ended has closed its files.
             let _ended = session.send(SessionCommand::Close(self.id));
         }

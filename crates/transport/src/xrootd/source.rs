@@ -1,8 +1,8 @@
 //! One file behind an XRootD server.
 //!
 //! A file is opened in every session in which it is read, together with its first read there. A
-//! manager is asked once, or not at all where it has redirected other files of the same directory
-//! (`xrootd/redirect_cache.rs`). If that guess is wrong, for whatever reason, the manager is asked
+//! manager gets one request, or none where it has redirected other files of the same directory
+//! (`xrootd/redirect_cache.rs`). If that guess is wrong, for whatever reason, it gets the request
 //! after all, and the reader does not notice.
 //!
 //! A version is identified by modification time and size, which the response to an open contains,
@@ -48,7 +48,7 @@ pub struct XrootdSource {
     clock: MonotonicClock,
     targets: TargetMemory<FileTarget>,
     announced: AtomicBool,
-    /// The number of connections that callers asked for before the name of the file was known.
+    /// The number of connections that callers announced before the name of the file was known.
     wanted: AtomicUsize,
 }
 
@@ -56,30 +56,30 @@ pub struct XrootdSource {
 #[derive(Debug, Clone)]
 struct FileTarget {
     place: XrootdTarget,
-    lead: Lead,
+    via: Via,
     /// Known once the credentials were read.
     name: Option<Arc<SharedFile>>,
 }
 
 /// The target of a request.
-struct Course {
+struct RequestTarget {
     place: XrootdTarget,
     name: Arc<SharedFile>,
-    lead: Lead,
+    via: Via,
     turn: u64,
 }
 
-/// The origin of the current target.
+/// The step that led to the current target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lead {
+enum Via {
     /// The URL of the user, which was not requested yet.
-    Named,
+    User,
     /// The URL of the user, after a guess failed.
-    Asked,
+    Retried,
     /// A remembered redirect for the directory.
-    Likely,
+    Cached,
     /// Redirects that hold for other files, too.
-    Plain,
+    Redirect,
     /// Anything else, or recorded already.
     Other,
 }
@@ -91,7 +91,7 @@ impl XrootdSource {
     /// The file at `location`.
     #[must_use]
     pub fn new(location: Location, network: Arc<Network>) -> Self {
-        let target = FileTarget::first(&location, Lead::Named, &network);
+        let target = FileTarget::first(&location, Via::User, &network);
         let targets = TargetMemory::new(location, target);
         targets.lock().guess(&network);
         Self {
@@ -108,22 +108,22 @@ impl XrootdSource {
     }
 
     /// The current target of the file.
-    async fn course(&self) -> Result<Course> {
+    async fn request_target(&self) -> Result<RequestTarget> {
         let CurrentTarget { target, tried, turn } = {
             let mut current = self.targets.lock();
             current.guess(&self.network);
             current.clone()
         };
-        let FileTarget { place, lead, name } = target;
+        let FileTarget { place, via, name } = target;
         if let Some(name) = name {
-            return Ok(Course { place, name, lead, turn });
+            return Ok(RequestTarget { place, name, via, turn });
         }
         let path = place.path(&self.network, &tried).await?;
         let name = Arc::new(SharedFile::for_reading(path));
         let mut current = self.targets.lock();
         // Another request may have been faster, or may have been redirected meanwhile.
         if current.turn != turn {
-            return Ok(Course { place, name, lead, turn });
+            return Ok(RequestTarget { place, name, via, turn });
         }
         let name = Arc::clone(current.target.name.get_or_insert(name));
         if self.announced.load(Ordering::Relaxed) {
@@ -133,7 +133,7 @@ impl XrootdSource {
         if wanted >= MIN_WARM_SESSIONS && place.sessions.serves_files() {
             place.sessions.warm(wanted, &name);
         }
-        Ok(Course { place, name, lead, turn })
+        Ok(RequestTarget { place, name, via, turn })
     }
 
     async fn fetch_following(&self, request: Request, sink: PartSink) -> Result<ResponseMeta> {
@@ -149,7 +149,7 @@ impl XrootdSource {
         let mut credential = RequestCredential::default();
         loop {
             attempts.count()?;
-            let Course { place, name, lead, turn } = self.course().await?;
+            let RequestTarget { place, name, via, turn } = self.request_target().await?;
             let waits = !request.failover && place.named == *self.targets.first();
             match self.fetch_at(&place, name, &request, &sink, waits).await {
                 Ok(facts) => {
@@ -164,7 +164,7 @@ impl XrootdSource {
                         self.change(turn, clear);
                         continue;
                     }
-                    if lead == Lead::Likely && !delivered.load(Ordering::Relaxed) {
+                    if via == Via::Cached && !delivered.load(Ordering::Relaxed) {
                         self.misled(&place, turn, &error);
                         continue;
                     }
@@ -197,7 +197,7 @@ impl XrootdSource {
             return Err(error);
         }
         self.network.outlast(&place.location, error).await?;
-        let first = FileTarget::first(self.targets.first(), Lead::Asked, &self.network);
+        let first = FileTarget::first(self.targets.first(), Via::Retried, &self.network);
         self.targets.change(turn, |_| first);
         Ok(())
     }
@@ -229,7 +229,7 @@ impl XrootdSource {
         request: Request,
         sink: &SharedSink,
     ) -> Result<FileVersion, JobError> {
-        let lease = place.sessions.lease(request.asked_bytes(), Some(&name));
+        let lease = place.sessions.lease(request.requested_bytes(), Some(&name));
         let (reply, answer) = oneshot::channel();
         let id = place.sessions.number();
         let sink = Arc::clone(sink);
@@ -253,18 +253,18 @@ impl XrootdSource {
     fn follow(&self, from: &XrootdTarget, turn: u64, redirect: &Redirect) -> Result<()> {
         let place = from.redirected(redirect, &self.network)?;
         self.targets.change(turn, |current| {
-            let lead = match current.lead {
-                Lead::Named | Lead::Asked | Lead::Plain if is_plain(redirect) => Lead::Plain,
-                _ => Lead::Other,
+            let via = match current.via {
+                Via::User | Via::Retried | Via::Redirect if is_plain(redirect) => Via::Redirect,
+                _ => Via::Other,
             };
-            FileTarget { place, lead, name: None }
+            FileTarget { place, via, name: None }
         });
         Ok(())
     }
 
     /// Changes the target to the same server with or without TLS.
     fn change(&self, turn: u64, place: XrootdTarget) {
-        self.targets.change(turn, |current| FileTarget { place, lead: current.lead, name: None });
+        self.targets.change(turn, |current| FileTarget { place, via: current.via, name: None });
     }
 
     /// Records that the file is at `place`, so other files of its directory may be, too.
@@ -274,15 +274,15 @@ impl XrootdSource {
         if current.target.place.location != place.location {
             return;
         }
-        let lead = std::mem::replace(&mut current.target.lead, Lead::Other);
+        let via = std::mem::replace(&mut current.target.via, Via::Other);
         drop(current);
-        if matches!(lead, Lead::Likely | Lead::Plain) {
+        if matches!(via, Via::Cached | Via::Redirect) {
             let first = XrootdTarget::new(self.targets.first().clone(), &self.network);
             let path = self.targets.first().plain_path();
             let mut directions = first.sessions.directions();
-            match lead {
-                Lead::Likely => directions.held(&path),
-                _ => directions.told(&path, &place.named),
+            match via {
+                Via::Cached => directions.held(&path),
+                _ => directions.record(&path, &place.named),
             }
         }
     }
@@ -295,8 +295,8 @@ impl XrootdSource {
         if current.turn != turn {
             return;
         }
-        let first = FileTarget::first(self.targets.first(), Lead::Asked, &self.network);
-        if current.target.lead == Lead::Likely {
+        let first = FileTarget::first(self.targets.first(), Via::Retried, &self.network);
+        if current.target.via == Via::Cached {
             let path = self.targets.first().plain_path();
             first.place.sessions.directions().missed(&path);
         }
@@ -324,7 +324,7 @@ impl XrootdSource {
         }
         match error.kind() {
             ErrorKind::NotFound | ErrorKind::Unavailable | ErrorKind::Timeout => {
-                let first = |first: &_| FileTarget::first(first, Lead::Asked, &self.network);
+                let first = |first: &_| FileTarget::first(first, Via::Retried, &self.network);
                 self.targets.fall_back(turn, &from.named, error, first)
             }
             _ => error,
@@ -334,19 +334,19 @@ impl XrootdSource {
 
 impl FileTarget {
     /// The target at the URL of the user.
-    fn first(first: &Location, lead: Lead, network: &Network) -> Self {
-        Self { place: XrootdTarget::new(first.clone(), network), lead, name: None }
+    fn first(first: &Location, via: Via, network: &Network) -> Self {
+        Self { place: XrootdTarget::new(first.clone(), network), via, name: None }
     }
 }
 
 impl CurrentTarget<FileTarget> {
     /// Sets the target by a remembered redirect, if nothing was requested yet.
     fn guess(&mut self, network: &Network) {
-        if self.target.lead == Lead::Named
+        if self.target.via == Via::User
             && self.target.name.is_none()
             && let Some(place) = self.target.place.likely(network)
         {
-            self.turn_to(FileTarget { place, lead: Lead::Likely, name: None });
+            self.turn_to(FileTarget { place, via: Via::Cached, name: None });
         }
     }
 }
@@ -357,8 +357,8 @@ fn answer(request: &Request, facts: FileVersion) -> ResponseMeta {
         (0, _) | (_, None) => 0,
         (tail, Some(size)) => {
             let tail = size.saturating_sub(tail)..size;
-            let asked = range::merged(&request.ranges, 0);
-            range::total_bytes(&range::difference(std::slice::from_ref(&tail), &asked))
+            let requested = range::merged(&request.ranges, 0);
+            range::total_bytes(&range::difference(std::slice::from_ref(&tail), &requested))
         }
     };
     ResponseMeta {

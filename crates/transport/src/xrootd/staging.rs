@@ -43,7 +43,7 @@ impl XrootdPath {
         further: &[String],
     ) -> Result<Vec<StagingState>> {
         if !request.is_empty()
-            && let Some(states) = self.asked_progress(request, further).await?
+            && let Some(states) = self.request_progress(request, further).await?
         {
             return Ok(states);
         }
@@ -87,7 +87,7 @@ impl XrootdPath {
     ///
     /// The errors of the server and of connections.
     pub async fn cancel_staging(&self, request: &str) -> Result<()> {
-        let question = |_| {
+        let request = |_| {
             Request::Prepare(PrepareRequest {
                 options: prepare::CANCEL,
                 priority: 0,
@@ -96,11 +96,11 @@ impl XrootdPath {
                 paths: vec![request.to_owned()],
             })
         };
-        self.ask_here(Action::Read, question).await.map(drop)
+        self.ask_here(Action::Read, request).await.map(drop)
     }
 
     /// The states that a server with a plug-in reports; none from others.
-    async fn asked_progress(
+    async fn request_progress(
         &self,
         request: &str,
         further: &[String],
@@ -109,8 +109,8 @@ impl XrootdPath {
             .chain(further.iter().map(|path| format!("/{path}")))
             .collect();
         let text = format!("{request}\n{}", paths.join("\n"));
-        let question = |_| Request::Query { kind: query_kind::PREPARE, text: text.clone() };
-        let reply = match self.ask_here(Action::Read, question).await {
+        let request = |_| Request::Query { kind: query_kind::PREPARE, text: text.clone() };
+        let reply = match self.ask_here(Action::Read, request).await {
             Ok(Completion::Text(text)) => text,
             Ok(_) => return Ok(None),
             Err(error) if is_lost(&error) => return Err(error),

@@ -117,7 +117,7 @@ impl XrootdStorage {
         }
     }
 
-    async fn told_checksum(&self, path: &str, algorithm: Algorithm) -> Result<Option<Checksum>> {
+    async fn query_checksum(&self, path: &str, algorithm: Algorithm) -> Result<Option<Checksum>> {
         checksum(&self.network, &self.at(path), algorithm).await
     }
 
@@ -134,7 +134,7 @@ impl XrootdStorage {
     /// The entries of a directory as they arrive.
     fn listing<'a>(&'a self, path: &'a str) -> BoxStream<'a, Result<Listing>> {
         let (sender, names) = unbounded_channel();
-        let asked = async move {
+        let answered = async move {
             let list = move |path| Operation::List(path, sender.clone());
             ask(&self.network, &self.at(path), Action::List, list).await.map(|_| Listing::default())
         };
@@ -144,7 +144,7 @@ impl XrootdStorage {
         });
         let arrived = arrived.then(move |names| self.entries(path, names));
         // The last batch is empty, or the error.
-        Box::pin(stream::select(arrived, stream::once(asked)))
+        Box::pin(stream::select(arrived, stream::once(answered)))
     }
 
     /// The entries of names in the directory at `path`.
@@ -273,8 +273,9 @@ impl XrootdStorage {
         Error::new(ErrorKind::AlreadyExists, format!("{} exists already", self.at(path)))
     }
 
-    fn unexpected(&self, path: &str, asked: &str) -> Error {
-        let what = format!("{}: the server sent an unexpected response to {asked}", self.at(path));
+    fn unexpected(&self, path: &str, request: &str) -> Error {
+        let what =
+            format!("{}: the server sent an unexpected response to {request}", self.at(path));
         Error::new(ErrorKind::Protocol, what)
     }
 }
@@ -436,6 +437,6 @@ impl Storage for XrootdStorage {
 
     async fn checksum(&self, path: &str, algorithm: Algorithm) -> Result<Option<Checksum>> {
         check(path)?;
-        self.told_checksum(path, algorithm).await
+        self.query_checksum(path, algorithm).await
     }
 }

@@ -44,7 +44,7 @@ pub enum Reason {
         gain: f64,
     },
     /// The doubling raised the rate too little; one more shows whether that was chance.
-    OnceMore {
+    SmallGain {
         /// As above.
         gain: f64,
     },
@@ -53,7 +53,7 @@ pub enum Reason {
     /// The smallest setting within 3 % of the best one.
     SmallestGood,
     /// The stage behind the network is slower.
-    SlowerBehind,
+    DownstreamSlower,
     /// A trial of another setting is due.
     Trial,
     /// The other setting is better, or as good and smaller.
@@ -62,7 +62,7 @@ pub enum Reason {
         gain: f64,
     },
     /// The other setting is not better.
-    TrialGivenBack {
+    TrialReverted {
         /// As above.
         gain: f64,
     },
@@ -141,13 +141,13 @@ impl fmt::Display for Reason {
         match self {
             Self::FirstStep => f.write_str("first rate known: try twice as many"),
             Self::Gained { gain } => write!(f, "{:+.0} %: try twice as many", percent(*gain)),
-            Self::OnceMore { gain } => write!(f, "only {:+.0} %: try once more", percent(*gain)),
+            Self::SmallGain { gain } => write!(f, "only {:+.0} %: try once more", percent(*gain)),
             Self::FewerAreFaster => f.write_str("more are slower: try half as many"),
             Self::SmallestGood => f.write_str("smallest within 3 % of the best"),
-            Self::SlowerBehind => f.write_str("writing is slower than the network"),
+            Self::DownstreamSlower => f.write_str("writing is slower than the network"),
             Self::Trial => f.write_str("trial of another number"),
             Self::TrialKept { gain } => write!(f, "trial kept: {:+.0} %", percent(*gain)),
-            Self::TrialGivenBack { gain } => {
+            Self::TrialReverted { gain } => {
                 write!(f, "trial given back: {:+.0} %", percent(*gain))
             }
             Self::Changed { change } => write!(f, "rate changed by {:+.0} %", percent(*change)),

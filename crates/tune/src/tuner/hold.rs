@@ -33,7 +33,7 @@ pub(super) enum HoldResult {
     Unchanged,
     Trial,
     Kept { gain: f64 },
-    GivenBack { gain: f64 },
+    Reverted { gain: f64 },
     Changed { change: f64 },
 }
 
@@ -184,7 +184,7 @@ impl Holding {
         self.tries_half = false;
         self.pause = (2 * self.pause).min(MAX_PAUSE);
         self.until_trial = self.pause;
-        HoldResult::GivenBack { gain }
+        HoldResult::Reverted { gain }
     }
 
     /// The change of the rate, if that has changed.

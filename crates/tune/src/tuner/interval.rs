@@ -67,7 +67,7 @@ pub enum Bottleneck {
     /// The network or the server: another setting may help.
     Network,
     /// The stage behind the network, or a limit that the user set.
-    Behind,
+    Downstream,
     /// None: there was too little to do.
     Idle,
 }
@@ -78,7 +78,7 @@ impl Bottleneck {
     pub fn name(self) -> &'static str {
         match self {
             Self::Network => "network",
-            Self::Behind => "write",
+            Self::Downstream => "write",
             Self::Idle => "idle",
         }
     }
@@ -243,7 +243,7 @@ fn bottleneck(from: &Observation, to: &Observation) -> Bottleneck {
     let time = to.now.saturating_sub(from.now).saturating_mul(workers).as_secs_f64();
     let all = time.max(spent(|it| it.busy) + blocked + starved);
     if all > 0.0 && blocked >= BOTTLENECK_SHARE * all {
-        Bottleneck::Behind
+        Bottleneck::Downstream
     } else if all > 0.0 && starved >= BOTTLENECK_SHARE * all {
         Bottleneck::Idle
     } else {

@@ -165,7 +165,7 @@ fn nothing_is_tried_while_writing_is_slower_than_the_network() {
         tuner.observe(&seen);
         assert!(tuner.setting() <= 4);
     }
-    assert_eq!(tuner.decisions().next().unwrap().reason, Reason::SlowerBehind);
+    assert_eq!(tuner.decisions().next().unwrap().reason, Reason::DownstreamSlower);
 }
 
 #[test]

@@ -27,9 +27,15 @@ fn ready(credentials: Credentials) -> Credentials {
 }
 
 fn explain(credentials: &Credentials, action: Action, path: &str, status: u16) -> String {
-    let asked = Origin::parse("https://se.site.org:1094/").unwrap();
-    let refusal =
-        RejectedRequest { asked: &asked, at: &asked, action, path, status, challenge: None };
+    let requested = Origin::parse("https://se.site.org:1094/").unwrap();
+    let refusal = RejectedRequest {
+        requested: &requested,
+        at: &requested,
+        action,
+        path,
+        status,
+        challenge: None,
+    };
     credentials.explain_rejection(&refusal, now())
 }
 
@@ -163,13 +169,13 @@ fn a_withheld_credential_is_explained() {
         follow: vec![HostPattern::parse("*.site.org").unwrap()],
         ..Default::default()
     };
-    let asked = Origin::parse("https://door.org/").unwrap();
-    let told = |config: &CredentialConfig, url: &str| {
+    let requested = Origin::parse("https://door.org/").unwrap();
+    let explained = |config: &CredentialConfig, url: &str| {
         let at = Origin::parse(url).unwrap();
         let credentials = ready(Credentials::new(config.clone()));
         let action = Action::Read;
         let refusal = RejectedRequest {
-            asked: &asked,
+            requested: &requested,
             at: &at,
             action,
             path: "/",
@@ -178,17 +184,17 @@ fn a_withheld_credential_is_explained() {
         };
         credentials.explain_rejection(&refusal, now())
     };
-    let text = told(&config, "https://pool.evil.org/");
+    let text = explained(&config, "https://pool.evil.org/");
     assert!(
         text.contains("meant for https://door.org, and the redirect led to https://pool.evil.org"),
         "{text}"
     );
     for over_plain_http in [false, true] {
         config.over_plain_http = over_plain_http;
-        let text = told(&config, "http://pool.site.org/");
+        let text = explained(&config, "http://pool.site.org/");
         assert!(text.contains("and http://pool.site.org does not encrypt"), "{text}");
     }
-    assert!(told(&config, "https://pool.site.org/").contains("was rejected"));
+    assert!(explained(&config, "https://pool.site.org/").contains("was rejected"));
 }
 
 #[test]
@@ -207,14 +213,14 @@ fn the_servers_reason_is_sanitized() {
     let token = jwt(r#"{"sub":"\u001b[31mred\u202e","iss":"x"}"#);
     let secret = token.expose().to_owned();
     let credentials = with_token(token);
-    let asked = Origin::parse("https://host/").unwrap();
+    let requested = Origin::parse("https://host/").unwrap();
     let challenge = format!(
         "Bearer error=\"invalid_token\", error_description=\"{secret}\x07{}\"",
         "x".repeat(500)
     );
     let refusal = RejectedRequest {
-        asked: &asked,
-        at: &asked,
+        requested: &requested,
+        at: &requested,
         action: Action::Read,
         path: "/\x1b]0;title\x07",
         status: 401,
@@ -244,12 +250,12 @@ proptest! {
         path in ".{0,20}",
         challenge in ".{0,40}",
     ) {
-        let asked = Origin::parse("https://host/").unwrap();
+        let requested = Origin::parse("https://host/").unwrap();
         for claims in [claims, format!(r#"{{"exp":{exp},"nbf":{exp},"scope":"{scope}","aud":["{path}"]}}"#)] {
             let token = jwt(&claims);
             let credentials = with_token(token.clone());
             let refusal = RejectedRequest {
-                asked: &asked, at: &asked, action: Action::Read, path: &path, status: 403, challenge: Some(&challenge),
+                requested: &requested, at: &requested, action: Action::Read, path: &path, status: 403, challenge: Some(&challenge),
             };
             let text = credentials.explain_rejection(&refusal, now());
             prop_assert!(!text.contains(token.expose()));

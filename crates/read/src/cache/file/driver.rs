@@ -79,7 +79,7 @@ struct Session<'a> {
     /// The last number of openings that was confirmed.
     confirmed: u64,
     /// A response has arrived since then.
-    heard: bool,
+    probe_answered: bool,
     /// The validator is known, and requests carry it.
     conditional: bool,
     /// A server has stated the version, or it was known before.
@@ -126,7 +126,7 @@ impl<'a> Session<'a> {
             claims: Claims { cache: &file.cache, entry, owner, are_settled: false },
             openings: 0,
             confirmed: 0,
-            heard: false,
+            probe_answered: false,
             conditional,
             versioned,
             fetching: false,
@@ -184,7 +184,7 @@ impl<'a> Session<'a> {
 
     fn received_response(&mut self, response: &ResponseMeta) -> ControlFlow<()> {
         self.learn(response)?;
-        (self.probing, self.heard) = (false, true);
+        (self.probing, self.probe_answered) = (false, true);
         if let Some((ranges, error)) = self.doubtful.take() {
             self.ask_again(&ranges, &error);
         }
@@ -297,10 +297,10 @@ impl<'a> Session<'a> {
             return ControlFlow::Continue(());
         }
         self.fetching = false;
-        if self.versioned && self.heard && self.confirmed < self.openings {
+        if self.versioned && self.probe_answered && self.confirmed < self.openings {
             self.confirm();
         }
-        self.heard = false;
+        self.probe_answered = false;
         let mut state = lock(&self.file.state);
         if state.work.is_pending() {
             return ControlFlow::Continue(());

@@ -1,5 +1,5 @@
 //! Threads that read the same file, in schedules chosen by shuttle: nobody waits for ever, nobody
-//! gets wrong bytes, nothing is asked for twice, nothing is left behind.
+//! gets wrong bytes, nothing is requested twice, nothing is left behind.
 
 use crate::ReaderConfig;
 use crate::cache::file::{CachedFile, Spawn};
@@ -21,7 +21,7 @@ const SCHEDULES: usize = 1_000;
 /// A file of few bytes, which come one by one while others run.
 #[derive(Debug, Default)]
 struct Slow {
-    asked: Mutex<Vec<Range<u64>>>,
+    requested: Mutex<Vec<Range<u64>>>,
     /// The request that fails.
     fails: Option<usize>,
 }
@@ -73,9 +73,9 @@ impl Source for Slow {
 
     fn fetch(&self, request: Request, mut sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>> {
         let nth = {
-            let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-            asked.extend(request.ranges.iter().cloned());
-            asked.len() - 1
+            let mut requested = self.requested.lock().unwrap_or_else(PoisonError::into_inner);
+            requested.extend(request.ranges.iter().cloned());
+            requested.len() - 1
         };
         Box::pin(async move {
             shuttle::future::yield_now().await;
@@ -138,9 +138,9 @@ fn threads_that_read_the_same_bytes_share_a_request() {
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         drop(file);
         at_rest(&cache);
-        let asked = source.asked.lock().unwrap();
-        let bytes: u64 = asked.iter().map(|range| range.end - range.start).sum();
-        assert_eq!(bytes, SIZE, "{asked:?}");
+        let requested = source.requested.lock().unwrap();
+        let bytes: u64 = requested.iter().map(|range| range.end - range.start).sum();
+        assert_eq!(bytes, SIZE, "{requested:?}");
     });
 }
 
@@ -155,9 +155,9 @@ fn a_read_that_begins_when_the_driver_ends_is_requested_once() {
         }
         drop(file);
         at_rest(&cache);
-        let asked = source.asked.lock().unwrap();
-        let bytes: u64 = asked.iter().map(|range| range.end - range.start).sum();
-        assert_eq!(bytes, SIZE, "{asked:?}");
+        let requested = source.requested.lock().unwrap();
+        let bytes: u64 = requested.iter().map(|range| range.end - range.start).sum();
+        assert_eq!(bytes, SIZE, "{requested:?}");
     });
 }
 

@@ -1,7 +1,7 @@
 //! From the header of a request to a decision, with an issuer that can be dead.
 
 use super::*;
-use crate::authorization::oidc_discovery::Asked;
+use crate::authorization::oidc_discovery::JwksFuture;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hither_auth::{Grant, Issuer, PathPrefix};
@@ -53,7 +53,7 @@ impl Iam {
 }
 
 impl KeyDiscovery for Iam {
-    fn keys(&self, issuer: &str) -> Asked {
+    fn keys(&self, issuer: &str) -> JwksFuture {
         assert_eq!(issuer, ISSUER, "nobody else is asked");
         self.asked.fetch_add(1, Ordering::Relaxed);
         if self.dead.load(Ordering::Relaxed) {
@@ -201,7 +201,7 @@ async fn invented_keys_ask_once() {
 
 #[test]
 fn what_is_believed_is_bounded_and_bound_to_its_keys() {
-    let mut believed = Believed::default();
+    let mut verified = VerifiedTokens::default();
     let iam = Iam::new();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let keys = Arc::new(runtime.block_on(iam.keys(ISSUER)).unwrap());
@@ -210,10 +210,10 @@ fn what_is_believed_is_bounded_and_bound_to_its_keys() {
     for n in 0..MAX_BELIEVED * 2 {
         let mut sum = [0; 32];
         sum[..8].copy_from_slice(&n.to_le_bytes());
-        believed.keep(sum, Arc::clone(&keys), Arc::clone(&token));
-        assert!(believed.find(&sum, &keys).is_some());
+        verified.keep(sum, Arc::clone(&keys), Arc::clone(&token));
+        assert!(verified.find(&sum, &keys).is_some());
         let others = Arc::new(keys.as_ref().clone());
-        assert!(believed.find(&sum, &others).is_none(), "the keys have changed");
+        assert!(verified.find(&sum, &others).is_none(), "the keys have changed");
     }
-    assert!(believed.young.len() + believed.old.len() <= MAX_BELIEVED);
+    assert!(verified.young.len() + verified.old.len() <= MAX_BELIEVED);
 }

@@ -36,7 +36,7 @@ pub(super) struct Contents {
 
 /// A buffer that is being filled.
 #[derive(Debug)]
-struct Filling {
+struct BlockBuilder {
     out: Vec<u8>,
     writer: TreeWriter,
     room: usize,
@@ -58,24 +58,24 @@ impl Contents {
     async fn visit(
         &self,
         context: &ServerContext,
-        filling: Filling,
+        builder: BlockBuilder,
         names: Vec<String>,
         paths: Vec<String>,
-    ) -> io::Result<Filling> {
-        let shared = Arc::new(Mutex::new(filling));
+    ) -> io::Result<BlockBuilder> {
+        let shared = Arc::new(Mutex::new(builder));
         let visited = Arc::clone(&shared);
         let visitor = move |index: usize, file: Result<VisitedFile<'_>, BackendError>| {
             let name = names.get(index).map(String::as_str).unwrap_or_default();
             lock(&visited).take(name, file)
         };
         context.backend.visit(paths, Box::new(visitor)).await.map_err(io::Error::other)?;
-        let filling = Arc::try_unwrap(shared).map(Mutex::into_inner);
+        let builder = Arc::try_unwrap(shared).map(Mutex::into_inner);
         let lost = || io::Error::other("the backend kept a visitor");
-        filling.map_err(|_| lost())?.map_err(|_| lost())
+        builder.map_err(|_| lost())?.map_err(|_| lost())
     }
 }
 
-impl Filling {
+impl BlockBuilder {
     /// Writes the record of a file, unless it does not fit any more.
     fn take(&mut self, name: &str, file: Result<VisitedFile<'_>, BackendError>) -> ControlFlow<()> {
         match file {
@@ -135,7 +135,7 @@ impl RecordSource for Contents {
         let usual = tree.request.peer.memory.block_bytes(tree.context.limits().block_bytes);
         let room = self.needed.take().map_or(usual, |needed| needed.max(usual));
         let mut buffer = tree.borrow(room).await?;
-        let mut filling = Filling {
+        let mut builder = BlockBuilder {
             out: std::mem::take(buffer.buffer()),
             writer: std::mem::take(&mut tree.writer),
             room,
@@ -145,11 +145,11 @@ impl RecordSource for Contents {
             link: None,
         };
         let began = Instant::now();
-        while filling.out.len() + TEXT_BYTES <= room && filling.needed.is_none() {
+        while builder.out.len() + TEXT_BYTES <= room && builder.needed.is_none() {
             // Paths that are refused are answered here, up to the first that is not.
             let Some(name) = self.paths.front() else { break };
             if let Err(error) = readable(tree, name, self.with_content).await {
-                filling.failed(name, &error);
+                builder.failed(name, &error);
                 self.paths.pop_front();
                 continue;
             }
@@ -158,10 +158,10 @@ impl RecordSource for Contents {
             let names = self.paths.iter().take(batch);
             let names = names.map_while(|name| Some((name.clone(), allowed(tree, name).ok()?)));
             let (names, paths): (Vec<_>, Vec<_>) = names.unzip();
-            filling.done = 0;
-            filling = self.visit(&tree.context, filling, names, paths).await?;
-            drop(self.paths.drain(..filling.done.min(self.paths.len())));
-            if let Some(error) = filling.link.take()
+            builder.done = 0;
+            builder = self.visit(&tree.context, builder, names, paths).await?;
+            drop(self.paths.drain(..builder.done.min(self.paths.len())));
+            if let Some(error) = builder.link.take()
                 && let Some(name) = self.paths.pop_front()
             {
                 let from = tree.path(&name).map(|path| path.path().to_owned());
@@ -170,16 +170,16 @@ impl RecordSource for Contents {
                     Err(error) => Err(error),
                 };
                 match target {
-                    Err(error) => filling.failed(&name, &error),
+                    Err(error) => builder.failed(&name, &error),
                     Ok(target) => {
                         let paths = vec![target.path().to_owned()];
-                        filling.done = 0;
+                        builder.done = 0;
                         let names = vec![name.clone()];
-                        filling = self.visit(&tree.context, filling, names, paths).await?;
-                        if let Some(error) = filling.link.take() {
+                        builder = self.visit(&tree.context, builder, names, paths).await?;
+                        if let Some(error) = builder.link.take() {
                             // A link has been created there meanwhile.
-                            filling.failed(&name, &error.into());
-                        } else if filling.done == 0 {
+                            builder.failed(&name, &error.into());
+                        } else if builder.done == 0 {
                             self.paths.push_front(name);
                         }
                     }
@@ -187,7 +187,7 @@ impl RecordSource for Contents {
             }
         }
         tree.request.body.tally.disk(began.elapsed());
-        let Filling { mut out, mut writer, needed, .. } = filling;
+        let BlockBuilder { mut out, mut writer, needed, .. } = builder;
         self.needed = needed;
         if self.paths.is_empty() {
             writer.end(&mut out);

@@ -85,7 +85,7 @@ impl TlsErrorText {
     /// Explains a TLS alert of the server.
     fn alert(&self, alert: AlertDescription) -> (ErrorKind, String) {
         use AlertDescription as A;
-        let ours = self.asker.has_identity() && self.asker.was_asked();
+        let ours = self.asker.has_identity() && self.asker.was_requested();
         let refuses = |why: &str| (ErrorKind::Unauthenticated, format!("{REFUSES}: {why}"));
         let wants = || (ErrorKind::Unauthenticated, WANTS.to_owned());
         match alert {
@@ -105,7 +105,7 @@ impl TlsErrorText {
             }
             // TLS 1.2 has no alert of its own for a missing certificate.
             A::HandshakeFailure | A::BadCertificate | A::CertificateUnknown | A::AccessDenied
-                if self.asker.was_asked() =>
+                if self.asker.was_requested() =>
             {
                 wants()
             }

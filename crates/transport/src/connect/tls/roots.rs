@@ -31,7 +31,7 @@ pub(crate) fn load(config: &TlsConfig) -> Result<TrustedRoots> {
     let mut authorities = RootCertStore::empty();
     authorities.add_parsable_certificates(certificates.iter().cloned());
     if authorities.is_empty() {
-        let system = complaints.first().map(|said| format!(" (the system's: {said})"));
+        let system = complaints.first().map(|error| format!(" (the system's: {error})"));
         return Err(Error::new(
             ErrorKind::Local,
             format!(

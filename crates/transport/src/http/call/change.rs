@@ -51,8 +51,8 @@ impl Network {
     /// As [`Network::call`], if the change was not carried out.
     pub async fn change(&self, call: HttpRequest) -> Result<ChangeOutcome> {
         let method = call.method.clone();
-        let asked = call.location.clone();
-        outcome(&method, &asked, self.call(call).await)
+        let requested = call.location.clone();
+        outcome(&method, &requested, self.call(call).await)
     }
 }
 
@@ -68,14 +68,14 @@ pub(super) fn learn_xrdhttp(pool: &Pool, method: &Method, headers: &HeaderMap, b
     }
 }
 
-/// The outcome of a change with `method` at `asked`, by its response.
+/// The outcome of a change with `method` at `requested`, by its response.
 ///
 /// # Errors
 ///
 /// The error of the request, if the change was not carried out.
 pub(crate) fn outcome(
     method: &Method,
-    asked: &Location,
+    requested: &Location,
     sent: Result<HttpResponse>,
 ) -> Result<ChangeOutcome> {
     let reply = match sent {
@@ -98,24 +98,24 @@ pub(crate) fn outcome(
         });
     }
     let is_page = has_strange_page(&reply);
-    let is_elsewhere = reply.location != *asked;
+    let is_elsewhere = reply.location != *requested;
     let is_xrdhttp = status == StatusCode::OK && *reply.body == *XRDHTTP_DONE;
     if (is_success_of(method, status) || is_xrdhttp) && !is_page && !is_elsewhere {
         return Ok(ChangeOutcome::Done(reply));
     }
-    Ok(ChangeOutcome::Unseen(doubt(method.as_str(), asked, &reply)))
+    Ok(ChangeOutcome::Unseen(unseen_error(method.as_str(), requested, &reply)))
 }
 
 /// The error of a change that may not have been carried out although the status is a success.
-fn doubt(method: &str, asked: &Location, reply: &HttpResponse) -> Error {
+fn unseen_error(method: &str, requested: &Location, reply: &HttpResponse) -> Error {
     let page = if has_strange_page(reply) { " and a page of HTML" } else { "" };
-    let elsewhere = if reply.location == *asked {
+    let elsewhere = if reply.location == *requested {
         String::new()
     } else {
         format!(" after a redirect to {}", reply.location)
     };
     let what = format!(
-        "{asked}: the server responded to {method} with {}{page}{elsewhere}, and a look does \
+        "{requested}: the server responded to {method} with {}{page}{elsewhere}, and a look does \
          not show that it was carried out: is a login or another URL needed?",
         status_error::shown(reply.status)
     );
@@ -125,10 +125,10 @@ fn doubt(method: &str, asked: &Location, reply: &HttpResponse) -> Error {
 /// The error of a change that needs a look at the server, where a protocol other than WebDAV
 /// decides whether a success is its own for this change (`is_own`).
 #[cfg(feature = "s3")]
-pub(crate) fn strange(asked: &Location, reply: &HttpResponse, is_own: bool) -> Option<Error> {
+pub(crate) fn strange(requested: &Location, reply: &HttpResponse, is_own: bool) -> Option<Error> {
     let is_change = reply.effect == Effect::Change && reply.status.is_success();
-    let is_strange = !is_own || reply.location != *asked || has_strange_page(reply);
-    let error = || doubt("the change", asked, reply).with_effect(Effect::Change);
+    let is_strange = !is_own || reply.location != *requested || has_strange_page(reply);
+    let error = || unseen_error("the change", requested, reply).with_effect(Effect::Change);
     (is_change && is_strange).then(error)
 }
 
@@ -302,7 +302,7 @@ mod tests {
         body: &'static str,
         at: &str,
     ) -> &'static str {
-        let asked = Location::parse("http://h/f").unwrap();
+        let requested = Location::parse("http://h/f").unwrap();
         let kind = kind.parse().unwrap();
         let reply = HttpResponse {
             status: StatusCode::from_u16(status).unwrap(),
@@ -314,7 +314,7 @@ mod tests {
             has_waited: false,
         };
         let method = Method::from_bytes(method.as_bytes()).unwrap();
-        match outcome(&method, &asked, Ok(reply)).unwrap() {
+        match outcome(&method, &requested, Ok(reply)).unwrap() {
             ChangeOutcome::Done(_) => "done",
             ChangeOutcome::Refused(_) => "refused",
             ChangeOutcome::Unseen(_) => "unseen",

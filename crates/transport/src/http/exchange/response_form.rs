@@ -4,7 +4,7 @@ use crate::http::delivery::Delivery;
 use crate::http::exchange::{Exchange, RangeEncoding};
 use crate::http::response_body::next_chunk;
 use crate::http::spooled_download::WholeFileResponse;
-use crate::pool::observation::{ExchangeResult, PerhapsEnd, RangeBehavior};
+use crate::pool::observation::{ExchangeResult, PossibleEnd, RangeBehavior};
 use bytes::Bytes;
 use hither_core::error::{Error, ErrorKind, Failure, Result};
 use hither_core::range;
@@ -60,7 +60,7 @@ impl Exchange<'_> {
                 self.no_tail(true).with(RangeBehavior::Several)
             }
             // A server that leaves out some of the ranges, and not all, supports no more of them.
-            _ if self.ranges_asked() > 1 && delivery.is_wanted() && !delivery.is_beyond() => {
+            _ if self.range_count() > 1 && delivery.is_wanted() && !delivery.is_beyond() => {
                 let error = self.too_large(StatusCode::PARTIAL_CONTENT);
                 ExchangeResult { reusable: true, ..ExchangeResult::failed(error) }
                     .with(RangeBehavior::TooMany)
@@ -74,7 +74,7 @@ impl Exchange<'_> {
     fn broken_multipart(&self, error: &MultipartError) -> Error {
         match error {
             MultipartError::ServerFailed { .. }
-                if self.ranges_asked() > 1 || self.may_be_too_long() =>
+                if self.range_count() > 1 || self.may_be_too_long() =>
             {
                 let message = format!("{}: {error}", self.location);
                 Error::new(ErrorKind::TooLarge, message).with_failure(Failure::TooLarge)
@@ -116,9 +116,9 @@ impl Exchange<'_> {
         if let Err(error) = self.stream(body, range.clone(), delivery).await {
             return ExchangeResult::failed(error);
         }
-        let asked = self.ranges_asked();
+        let requested = self.range_count();
         let complete = delivery.is_complete(self.request.tail);
-        if asked > 1 && !complete {
+        if requested > 1 && !complete {
             if self.request.tail == 0 && delivery.is_beyond() {
                 return delivery.complete(self.request.tail, true);
             }
@@ -137,7 +137,7 @@ impl Exchange<'_> {
             return ExchangeResult { reusable: true, ..ExchangeResult::failed(error) }
                 .with(RangeBehavior::Ranges);
         }
-        if asked == 1
+        if requested == 1
             && self.ask == RangeEncoding::All
             && self.request.tail == 0
             && !complete
@@ -148,8 +148,8 @@ impl Exchange<'_> {
             let error = self.too_large(StatusCode::PARTIAL_CONTENT);
             let short = RangeBehavior::Short(delivery.received_bytes());
             if delivery.size.is_none() {
-                let end = Some(PerhapsEnd { at: range.end, error, finding: short });
-                return ExchangeResult { perhaps_end: end, ..delivery.complete(0, true) };
+                let end = Some(PossibleEnd { at: range.end, error, finding: short });
+                return ExchangeResult { possible_end: end, ..delivery.complete(0, true) };
             }
             let settled = ExchangeResult { reusable: true, ..ExchangeResult::failed(error) };
             return settled.with(short);
@@ -157,7 +157,7 @@ impl Exchange<'_> {
         // A whole file proves nothing about ranges: a server with single ranges only would have
         // sent the same.
         let whole = range.start == 0 && delivery.size == Some(range.end);
-        let finding = match asked {
+        let finding = match requested {
             1 => Some(RangeBehavior::Ranges),
             _ => (!whole).then_some(RangeBehavior::Several),
         };
@@ -175,7 +175,7 @@ impl Exchange<'_> {
         let cheap = size
             .is_some_and(|size| size <= WHOLE_FLOOR_BYTES.max(wanted.saturating_mul(WHOLE_FACTOR)));
         let never = facts.accepts_ranges == Some(false);
-        if !cheap && !never && self.ranges_asked() > 1 {
+        if !cheap && !never && self.range_count() > 1 {
             // Fewer ranges may work. The response is dropped with its connection.
             return ExchangeResult::failed(self.too_large(StatusCode::OK))
                 .with(RangeBehavior::PerhapsOne);
@@ -193,17 +193,17 @@ impl Exchange<'_> {
 
     /// 416: the ranges lie beyond the end of the file, or the server supports no suffix, or one
     /// range only (Varnish).
-    pub(crate) fn unsatisfied(&self, told: Option<u64>) -> ExchangeResult {
+    pub(crate) fn unsatisfied(&self, stated: Option<u64>) -> ExchangeResult {
         let (ranges, tail) = self.sent();
         if tail > 0 {
             return self.no_tail(false);
         }
         let end = ranges.last().map_or(0, |range| range.end);
-        if ranges.len() > 1 && told.is_none_or(|size| end <= size) {
+        if ranges.len() > 1 && stated.is_none_or(|size| end <= size) {
             let error = self.too_large(StatusCode::RANGE_NOT_SATISFIABLE);
             return ExchangeResult::failed(error).with(RangeBehavior::PerhapsOne);
         }
-        let size = told.map_or_else(|| "fewer".to_owned(), |size| size.to_string());
+        let size = stated.map_or_else(|| "fewer".to_owned(), |size| size.to_string());
         ExchangeResult::failed(Error::new(
             ErrorKind::Corrupt,
             format!(

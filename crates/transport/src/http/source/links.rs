@@ -7,13 +7,13 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Takes the links of a response, and the URL that they are about.
-pub(crate) type HearLinks = dyn Fn(&MetalinkLinks, &Location) + Send + Sync;
+pub(crate) type LinksCallback = dyn Fn(&MetalinkLinks, &Location) + Send + Sync;
 
 /// The callback for links to other replicas of a file.
 #[derive(Default)]
 pub(super) struct ReplicaLinks {
-    hear: OnceLock<Box<HearLinks>>,
-    is_heard: AtomicBool,
+    callback: OnceLock<Box<LinksCallback>>,
+    is_called: AtomicBool,
 }
 
 impl fmt::Debug for ReplicaLinks {
@@ -23,18 +23,18 @@ impl fmt::Debug for ReplicaLinks {
 }
 
 impl ReplicaLinks {
-    /// Calls `hear` once, when a response links to other replicas. A second callback is ignored: a
-    /// file has one set of replicas.
-    pub(super) fn listen(&self, hear: Box<HearLinks>) {
-        drop(self.hear.set(hear));
+    /// Calls `callback` once, when a response links to other replicas. A second callback is
+    /// ignored: a file has one set of replicas.
+    pub(super) fn listen(&self, callback: Box<LinksCallback>) {
+        drop(self.callback.set(callback));
     }
 
     /// Hands the links about `about` to the callback, if they are the first ones.
-    pub(super) fn hear(&self, links: &MetalinkLinks, about: &Location) {
-        if let Some(hear) = self.hear.get()
-            && !self.is_heard.swap(true, Ordering::Relaxed)
+    pub(super) fn report(&self, links: &MetalinkLinks, about: &Location) {
+        if let Some(callback) = self.callback.get()
+            && !self.is_called.swap(true, Ordering::Relaxed)
         {
-            hear(links, about);
+            callback(links, about);
         }
     }
 }

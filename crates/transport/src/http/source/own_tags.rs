@@ -116,13 +116,13 @@ async fn look_for_date(
     let mut has_other = false;
     for _ in 0..MAX_LOOKS {
         let mut connection = targets.connection(target, request).await.ok()?;
-        let (told, headers) = request::head(&mut connection, location, pool).await.ok()?;
+        let (response, headers) = request::head(&mut connection, location, pool).await.ok()?;
         connection.give_back();
         let date = headers.get(header::LAST_MODIFIED).and_then(|it| it.to_str().ok());
         if date.is_none() && !tag.starts_with("W/") {
             return None;
         }
-        let now = (date.map(str::to_owned), told.size?);
+        let now = (date.map(str::to_owned), response.size?);
         if *version.get_or_insert_with(|| now.clone()) != now {
             return None;
         }

@@ -3,7 +3,7 @@
 //! [`TargetMemory`] keeps the current target. A path in a federation has a server if one is known,
 //! else the director of the federation, which redirects.
 
-use super::links::{HearLinks, ReplicaLinks};
+use super::links::{LinksCallback, ReplicaLinks};
 use crate::layers::redirects::may_be_wrong_target;
 use crate::layers::target_memory::{CurrentTarget, TargetMemory};
 use crate::location::Location;
@@ -121,7 +121,7 @@ impl HttpTargets {
             self.is_redirected.store(!first.is_at_director(), Ordering::Relaxed);
             if !others.is_empty() {
                 let replicas = servers.iter().map(Location::absolute);
-                self.links.hear(&MetalinkLinks::of_replicas(replicas), first);
+                self.links.report(&MetalinkLinks::of_replicas(replicas), first);
             }
         }
         Ok(turn)
@@ -165,7 +165,7 @@ impl HttpTargets {
         request: &Request,
     ) -> Result<PooledConnection> {
         loop {
-            match target.pool.acquire_for(request.asked_bytes()).await {
+            match target.pool.acquire_for(request.requested_bytes()).await {
                 Err(error) if !request.failover && self.is_first(&target.location) => {
                     target.pool.outlast(error).await?;
                 }
@@ -174,9 +174,9 @@ impl HttpTargets {
         }
     }
 
-    /// Calls `hear` once, when a response links to other replicas.
-    pub(super) fn when_linked(&self, hear: Box<HearLinks>) {
-        self.links.listen(hear);
+    /// Calls `callback` once, when a response links to other replicas.
+    pub(super) fn when_linked(&self, callback: Box<LinksCallback>) {
+        self.links.listen(callback);
     }
 
     /// Takes the links of a response from `location` with this outcome.
@@ -187,7 +187,7 @@ impl HttpTargets {
         links: &MetalinkLinks,
     ) {
         let Ok(ExchangeOutcome::Redirect(to)) = outcome else {
-            return self.links.hear(links, location);
+            return self.links.report(links, location);
         };
         self.network.learn_servers(location, &Method::GET, to, links);
         let mut links = links.clone();
@@ -195,6 +195,6 @@ impl HttpTargets {
         if links.replicas.len() > 1 {
             links.documents.clear();
         }
-        self.links.hear(&links, to);
+        self.links.report(&links, to);
     }
 }

@@ -29,29 +29,29 @@ pub(super) async fn resumed(
     let method = options.resume.as_deref().and_then(|token| parse(token, options.size));
     let Some(method) = method else { return Ok(None) };
     let UploadMethod::Parts { id, part_bytes, done } = &method else { return Ok(None) };
-    let told = match s3.parts(path, key, id).await {
+    let stored = match s3.parts(path, key, id).await {
         // A user who may upload may not always list. The store compares the tags of all parts when
         // the upload is completed.
         Err(error) if matches!(error.kind(), PermissionDenied | Unauthenticated) => {
             return Ok(Some(method));
         }
         Err(error) if matches!(error.kind(), Unavailable | Timeout) => return Err(error),
-        told => told,
+        stored => stored,
     };
     let is_stored = |(number, tag): (&u64, &String)| {
         let start = number.saturating_mul(*part_bytes);
         let bytes = options.size.saturating_sub(start).min(*part_bytes);
-        let part = told.as_ref().ok().and_then(|told| told.get(number));
+        let part = stored.as_ref().ok().and_then(|stored| stored.get(number));
         // Not every list has the tags.
         let has_tag = |part: &StoredPart| {
             part.tag.as_deref().is_none_or(|stored| stored == tag.trim_matches('"'))
         };
         part.is_some_and(|part| part.bytes == bytes && has_tag(part))
     };
-    if lock(done).iter().all(is_stored) && told.is_ok() {
+    if lock(done).iter().all(is_stored) && stored.is_ok() {
         return Ok(Some(method));
     }
-    debug!(path, ?told, "an upload cannot be continued");
+    debug!(path, ?stored, "an upload cannot be continued");
     // Its parts would stay in the store, and cost money.
     drop(s3.store.abort_multipart(key, id).await);
     Ok(None)

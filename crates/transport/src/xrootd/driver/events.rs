@@ -59,10 +59,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             }
             SessionEvent::Entries { request_id, entries } => {
                 let job = self.requests.get(&request_id).and_then(|id| self.jobs.get_mut(id));
-                if let Some(RunningJob::Ask(asking)) = job
-                    && let Operation::List(_, receiver) = &asking.ask.what
+                if let Some(RunningJob::Ask(operation)) = job
+                    && let Operation::List(_, receiver) = &operation.ask.what
                 {
-                    asking.progressed = Instant::now();
+                    operation.progressed = Instant::now();
                     // A receiver that was dropped cancels the job.
                     drop(receiver.send(entries));
                 }
@@ -164,8 +164,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
                     let error = self.refused_read(&shown, failure);
                     return job.fail(JobError::Failed(error));
                 }
-                RunningJob::Ask(asking) => {
-                    let name = asking.ask.what.name();
+                RunningJob::Ask(operation) => {
+                    let name = operation.ask.what.name();
                     name.map_or_else(|| self.name.clone(), |name| self.shown(name.id))
                 }
             };
@@ -258,7 +258,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     /// The time at which a job fails that received nothing of its own, whatever others received.
     pub(super) fn starved_at(&self, job: &RunningJob) -> Instant {
         // Written bytes have to be sent first.
-        let writes = matches!(job, RunningJob::Ask(asking) if asking.ask.what.name().is_some());
+        let writes =
+            matches!(job, RunningJob::Ask(operation) if operation.ask.what.name().is_some());
         let sent = if writes { self.sent_bytes } else { job.progressed() };
         let since = job.progressed().max(sent);
         since + max_deferred(Some(job)) + self.config.first_byte_timeout
@@ -339,7 +340,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
 /// The maximum time for an announced response to a job.
 fn max_deferred(job: Option<&RunningJob>) -> Duration {
     match job {
-        Some(RunningJob::Ask(asking)) if matches!(asking.ask.what, Operation::Sync(_)) => {
+        Some(RunningJob::Ask(operation)) if matches!(operation.ask.what, Operation::Sync(_)) => {
             MAX_DEFERRED_COPY
         }
         _ => MAX_DEFERRED,

@@ -29,7 +29,7 @@ pub(super) struct OpenedFile {
 /// A job in progress.
 pub(super) enum RunningJob {
     Fetch(Box<Fetching>),
-    Ask(Asking),
+    Ask(RunningOperation),
 }
 
 pub(super) struct Fetching {
@@ -50,7 +50,7 @@ pub(super) struct Fetching {
     pub(super) progressed: Instant,
 }
 
-pub(super) struct Asking {
+pub(super) struct RunningOperation {
     pub(super) ask: OperationJob,
     /// None for an open that another job requested.
     pub(super) request_id: Option<RequestId>,
@@ -78,8 +78,8 @@ impl RunningJob {
     /// The number of requested bytes of the file.
     pub(super) fn bytes(&self) -> u64 {
         match self {
-            Self::Fetch(fetching) => fetching.fetch.request.asked_bytes(),
-            Self::Ask(asking) => asking.ask.what.bytes(),
+            Self::Fetch(fetching) => fetching.fetch.request.requested_bytes(),
+            Self::Ask(operation) => operation.ask.what.bytes(),
         }
     }
 
@@ -87,21 +87,21 @@ impl RunningJob {
     fn round_trip(&self) -> u64 {
         match self {
             Self::Fetch(fetching) => fetching.fetch.round_trip,
-            Self::Ask(asking) => asking.ask.round_trip,
+            Self::Ask(operation) => operation.ask.round_trip,
         }
     }
 
     fn requests(&self) -> Vec<RequestId> {
         match self {
             Self::Fetch(fetching) => fetching.requests.iter().copied().collect(),
-            Self::Ask(asking) => asking.request_id.into_iter().collect(),
+            Self::Ask(operation) => operation.request_id.into_iter().collect(),
         }
     }
 
     fn tally(&mut self) -> &mut Tally {
         match self {
             Self::Fetch(fetching) => &mut fetching.tally,
-            Self::Ask(asking) => &mut asking.tally,
+            Self::Ask(operation) => &mut operation.tally,
         }
     }
 
@@ -109,14 +109,14 @@ impl RunningJob {
     pub(super) fn progressed(&self) -> Instant {
         match self {
             Self::Fetch(fetching) => fetching.progressed,
-            Self::Ask(asking) => asking.progressed,
+            Self::Ask(operation) => operation.progressed,
         }
     }
 
     fn note_progress(&mut self) {
         let progressed = match self {
             Self::Fetch(fetching) => &mut fetching.progressed,
-            Self::Ask(asking) => &mut asking.progressed,
+            Self::Ask(operation) => &mut operation.progressed,
         };
         *progressed = Instant::now();
     }
@@ -125,7 +125,7 @@ impl RunningJob {
     pub(super) fn is_on(&self, name: u64) -> bool {
         let on = match self {
             Self::Fetch(fetching) => Some(&fetching.fetch.name),
-            Self::Ask(asking) => asking.ask.what.name(),
+            Self::Ask(operation) => operation.ask.what.name(),
         };
         on.is_some_and(|on| on.id == name)
     }
@@ -134,7 +134,7 @@ impl RunningJob {
     pub(super) fn fail(self, trouble: JobError) {
         match self {
             Self::Fetch(fetching) => drop(fetching.fetch.reply.send(Err(trouble))),
-            Self::Ask(asking) => drop(asking.ask.reply.send(Err(trouble))),
+            Self::Ask(operation) => drop(operation.ask.reply.send(Err(trouble))),
         }
     }
 
@@ -142,7 +142,7 @@ impl RunningJob {
     pub(super) fn again(self, id: u64) -> SessionCommand {
         match self {
             Self::Fetch(fetching) => SessionCommand::Fetch(id, fetching.fetch),
-            Self::Ask(asking) => SessionCommand::Ask(id, asking.ask),
+            Self::Ask(operation) => SessionCommand::Ask(id, operation.ask),
         }
     }
 }
@@ -215,7 +215,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         self.requests.extend(request_id.map(|request_id| (request_id, id)));
         let tally = Tally::default();
         let progressed = Instant::now();
-        self.jobs.insert(id, RunningJob::Ask(Asking { ask, request_id, tally, progressed }));
+        self.jobs
+            .insert(id, RunningJob::Ask(RunningOperation { ask, request_id, tally, progressed }));
         self.sent(id);
     }
 
@@ -224,7 +225,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         let (file, facts) = self.file(&fetch.name);
         let trouble = facts.and_then(|facts| unexpected(&self.name, &fetch, facts));
         if let Some(error) = trouble.or_else(|| self.cannot_verify()) {
-            self.load.done(fetch.request.asked_bytes());
+            self.load.done(fetch.request.requested_bytes());
             drop(fetch.reply.send(Err(JobError::Failed(error))));
             return;
         }
@@ -273,10 +274,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         match self.jobs.get(&id) {
             Some(RunningJob::Fetch(_)) => self.fetch_on(id, file, facts),
             // The open was the job.
-            Some(RunningJob::Ask(asking)) if asking.request_id.is_none() => {
-                if let Some(RunningJob::Ask(asking)) = self.end(id) {
+            Some(RunningJob::Ask(operation)) if operation.request_id.is_none() => {
+                if let Some(RunningJob::Ask(operation)) = self.end(id) {
                     let reply = Completion::Opened { file, status: status.cloned() };
-                    drop(asking.ask.reply.send(Ok(OperationResponse { reply })));
+                    drop(operation.ask.reply.send(Ok(OperationResponse { reply })));
                 }
             }
             _ => {}
@@ -330,8 +331,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
                 _ => self.fetched(id, request_id, &[], &[]),
             },
             Some(RunningJob::Ask(_)) => {
-                if let Some(RunningJob::Ask(asking)) = self.end(id) {
-                    drop(asking.ask.reply.send(Ok(OperationResponse { reply })));
+                if let Some(RunningJob::Ask(operation)) = self.end(id) {
+                    drop(operation.ask.reply.send(Ok(OperationResponse { reply })));
                 }
             }
             None => {}

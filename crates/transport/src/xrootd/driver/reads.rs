@@ -84,8 +84,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     /// The error for a server that is known to have no page checksums, where they are required.
     pub(super) fn cannot_verify(&self) -> Option<Error> {
         let profile = self.session.profile();
-        let told = self.met && profile.flags != 0;
-        let lacks = told && !profile.is_manager() && !profile.has_pages();
+        let is_known = self.met && profile.flags != 0;
+        let lacks = is_known && !profile.is_manager() && !profile.has_pages();
         (lacks && self.config.verify == PageChecksums::Always).then(|| {
             let what = format!(
                 "{}: the server has no page checksums, which are required here; use roots://, where TLS protects the bytes",
@@ -108,8 +108,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             return Vec::new();
         }
         let tail = size.saturating_sub(tail)..size;
-        let asked = range::merged(&fetch.request.ranges, 0);
-        let left = range::difference(std::slice::from_ref(&tail), &asked);
+        let requested = range::merged(&fetch.request.ranges, 0);
+        let left = range::difference(std::slice::from_ref(&tail), &requested);
         self.read(file, &left)
     }
 

@@ -135,9 +135,9 @@ impl SessionConnector {
                     debug!(server = %self.location.origin(), attempt, methods = ?profile.methods, "login was mispredicted, connecting again");
                     first = commands;
                     // One wrong guess is allowed, and one by the methods that the server named.
-                    let told = !profile.methods.is_empty();
+                    let is_known = !profile.methods.is_empty();
                     let is_new = profile.methods != self.profile.methods;
-                    self.careful = attempt > 0 || !told || !is_new;
+                    self.careful = attempt > 0 || !is_known || !is_new;
                     self.profile = *profile;
                     self.profile.proven = false;
                     if let Some(sessions) = self.sessions.upgrade() {
@@ -178,7 +178,7 @@ impl SessionConnector {
         for command in commands {
             match command {
                 SessionCommand::Fetch(_, fetch) => {
-                    self.load.done(fetch.request.asked_bytes());
+                    self.load.done(fetch.request.requested_bytes());
                     drop(fetch.reply.send(Err(trouble())));
                 }
                 SessionCommand::Ask(_, ask) => {

@@ -41,10 +41,10 @@ pub(super) fn refusal(error: &Error) -> Option<DirectoryRemoval> {
     }
     let text = error.to_string().to_ascii_lowercase();
     // The server's words are in quotes: a quote in a path has a backslash before it.
-    let (_, said) = text.rsplit_once("the server responded with ")?;
+    let (_, reason) = text.rsplit_once("the server responded with ")?;
     match () {
-        () if said.contains(NOT_A_DIRECTORY) => Some(DirectoryRemoval::Link),
-        () if said.contains(NOT_EMPTY) || said.contains(NOT_EMPTY_AT_DCACHE) => {
+        () if reason.contains(NOT_A_DIRECTORY) => Some(DirectoryRemoval::Link),
+        () if reason.contains(NOT_EMPTY) || reason.contains(NOT_EMPTY_AT_DCACHE) => {
             Some(DirectoryRemoval::NotEmpty)
         }
         () => None,
@@ -145,7 +145,7 @@ mod tests {
     fn the_reason_of_a_refusal_is_that_of_the_server_and_not_the_name_of_a_directory() {
         let filled = Some(DirectoryRemoval::NotEmpty);
         let link = Some(DirectoryRemoval::Link);
-        for (code, said, expected) in [
+        for (code, reason, expected) in [
             // xrootd 5, and 6.
             (3005, "Unable to remove /d; directory not empty\0", filled),
             (3018, "Unable to remove /d; directory not empty\0", filled),
@@ -168,10 +168,10 @@ mod tests {
             (3010, "directory not empty", None),
             (3005, "", None),
         ] {
-            let error = errors::refused("root://h", ErrorCode(code), said);
+            let error = errors::refused("root://h", ErrorCode(code), reason);
             assert_eq!(refusal(&error), expected, "{error}");
-            let told = error.of_request(hither_core::error::Effect::Change, "request");
-            assert_eq!(refusal(&told), expected, "{told}");
+            let converted = error.of_request(hither_core::error::Effect::Change, "request");
+            assert_eq!(refusal(&converted), expected, "{converted}");
         }
         let path = "/a the server responded with x: \"failed; directory not empty\"";
         let error = Error::new(ErrorKind::Unavailable, format!("{path}: the connection was lost"));

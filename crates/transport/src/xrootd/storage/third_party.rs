@@ -20,7 +20,7 @@
 use crate::network::Network;
 use crate::network::third_party::{MAX_STALL, ThirdPartyCopy};
 use crate::xrootd::job::Operation;
-use crate::xrootd::request::{Asked, ask};
+use crate::xrootd::request::{ServerReply, ask};
 use crate::xrootd::shared_file::SharedFile;
 use crate::xrootd::storage::XrootdStorage;
 use crate::xrootd::storage::write_sessions::{OpenedFile, open_first};
@@ -98,7 +98,7 @@ impl Pull {
         let network = &*self.storage.network;
         self.storage.check_name(&self.path)?;
         self.storage.check_target(&self.path, copy.overwrite).await?;
-        let Asked { answered, place: source, .. } =
+        let ServerReply { answered, place: source, .. } =
             open_source(network, copy, "tpc.stage=placement").await?;
         let Completion::Opened { status: Some(status), .. } = answered.reply else {
             return Err(self.storage.unexpected(&copy.source.plain_path(), "open"));
@@ -207,7 +207,7 @@ impl Pull {
 }
 
 /// Opens the source with these parameters, wherever its server redirects to.
-async fn open_source(network: &Network, copy: &ThirdPartyCopy, words: &str) -> Result<Asked> {
+async fn open_source(network: &Network, copy: &ThirdPartyCopy, words: &str) -> Result<ServerReply> {
     let open = |path: String| {
         let request = OpenRequest::for_reading(with_words(path, words));
         Operation::Open(Arc::new(SharedFile::new(request)))
@@ -217,10 +217,10 @@ async fn open_source(network: &Network, copy: &ThirdPartyCopy, words: &str) -> R
 
 /// Fails if a server does no third-party copies.
 async fn check_support(network: &Network, place: &XrootdTarget) -> Result<()> {
-    let question =
+    let request =
         |_| Operation::Request(Request::Query { kind: query_kind::CONFIG, text: "tpc".to_owned() });
-    let text = match ask(network, &place.named, Action::Read, question).await {
-        Ok(Asked { answered, .. }) => match answered.reply {
+    let text = match ask(network, &place.named, Action::Read, request).await {
+        Ok(ServerReply { answered, .. }) => match answered.reply {
             Completion::Text(text) => String::from_utf8_lossy(&text).into_owned(),
             _ => String::new(),
         },
@@ -229,7 +229,7 @@ async fn check_support(network: &Network, place: &XrootdTarget) -> Result<()> {
         }
         Err(error) => return Err(error),
     };
-    // The version, with a `+` where TLS is required; without support the name of the question.
+    // The version, with a `+` where TLS is required; without support the name of the request.
     let version = text.trim_matches(['\0', '\n', '+', ' ']).parse::<u32>();
     if version.is_ok_and(|version| version > 0) { Ok(()) } else { Err(unsupported(place)) }
 }

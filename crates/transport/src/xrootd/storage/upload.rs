@@ -71,21 +71,23 @@ impl XrootdUpload {
     /// Fails if the checksum of the file on the server is wrong. Returns false if it is unknown.
     async fn compare(&self, expected: &Checksum) -> Result<bool> {
         let algorithm = expected.algorithm();
-        let told = match self.storage.told_checksum(&self.at, algorithm).await? {
+        let reported = match self.storage.query_checksum(&self.at, algorithm).await? {
             None if self.options.read_back => {
                 let source = self.storage.source(&self.at)?;
                 let policy = self.storage.network.config().retry_policy();
                 Some(read_back(&*source, 0..self.options.size, algorithm, &policy).await?)
             }
-            told => told,
+            reported => reported,
         };
-        let is_known = told.is_some();
-        let Some(told) = told.filter(|told| told != expected) else { return Ok(is_known) };
+        let is_known = reported.is_some();
+        let Some(reported) = reported.filter(|reported| reported != expected) else {
+            return Ok(is_known);
+        };
         let what = format!(
             "{}: {} of the bytes on the server is {}, expected {}",
             self.storage.at(&self.path),
-            told.algorithm().name(),
-            told.hex(),
+            reported.algorithm().name(),
+            reported.hex(),
             expected.hex()
         );
         Err(Error::new(ErrorKind::Corrupt, what))
@@ -139,7 +141,7 @@ impl Upload for XrootdUpload {
 
     async fn written_checksum(&self, algorithm: Algorithm) -> Result<Option<Checksum>> {
         self.sessions.close().await?;
-        self.storage.told_checksum(&self.at, algorithm).await
+        self.storage.query_checksum(&self.at, algorithm).await
     }
 
     fn written_source(&self) -> Option<Arc<dyn Source>> {

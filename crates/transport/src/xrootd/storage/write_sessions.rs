@@ -12,7 +12,7 @@
 
 use crate::context::MonotonicClock;
 use crate::xrootd::job::{JobError, Operation, OperationResponse};
-use crate::xrootd::request::{Asked, ask, ask_in};
+use crate::xrootd::request::{ServerReply, ask, ask_in};
 use crate::xrootd::session_pool::{OccupiedSession, SessionHandle};
 use crate::xrootd::shared_file::SharedFile;
 use crate::xrootd::storage::XrootdStorage;
@@ -248,13 +248,13 @@ impl WriteSessions {
         opened: &OpenedFile,
         what: Operation,
     ) -> Result<OperationResponse> {
-        let asked = opened.ask(&self.storage, what).await;
-        if asked.is_err() {
+        let reply = opened.ask(&self.storage, what).await;
+        if reply.is_err() {
             self.interruptions.fetch_add(1, Ordering::AcqRel);
             let mut open = session.open.lock().await;
             open.take_if(|open| Arc::ptr_eq(&open.name, &opened.name));
         }
-        asked
+        reply
     }
 }
 
@@ -292,8 +292,8 @@ pub(super) async fn open_first(
         let request = request(with_words(path, words), options);
         Operation::Open(Arc::new(SharedFile::new(request)))
     };
-    let asked = ask(&storage.network, &storage.at(at), Action::Create, how).await?;
-    let Asked { place, lease, what, .. } = asked;
+    let reply = ask(&storage.network, &storage.at(at), Action::Create, how).await?;
+    let ServerReply { place, lease, what, .. } = reply;
     let name = what.name().cloned().ok_or_else(|| storage.unexpected(at, "open"))?;
     Ok(OpenedFile { place, lease, name, _occupied: None })
 }

@@ -193,8 +193,8 @@ impl Session {
         {
             return Err(SessionError::SigningWanted);
         }
-        let asked = self.setup.tls != TlsMode::Never;
-        if answer.flags & server::GOTO_TLS != 0 && asked {
+        let allows_tls = self.setup.tls != TlsMode::Never;
+        if answer.flags & server::GOTO_TLS != 0 && allows_tls {
             self.start_tls(AfterTls::Login);
             return Ok(());
         }

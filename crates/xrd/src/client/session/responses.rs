@@ -16,7 +16,7 @@ const MAX_STEP_BYTES: usize = 64 * 1024;
 
 /// The receiver of a response's data.
 #[derive(Debug)]
-enum Taker {
+enum PayloadReceiver {
     Nobody,
     Part(SubrequestId),
     Step(SubrequestId, BytesMut),
@@ -27,7 +27,7 @@ enum Taker {
 pub(super) struct Current {
     stream: StreamId,
     last: bool,
-    taker: Taker,
+    receiver: PayloadReceiver,
 }
 
 impl Session {
@@ -62,33 +62,33 @@ impl Session {
         last: bool,
     ) -> Result<(), SessionError> {
         let code = if status.is_some() { status_code::STATUS } else { status_code::OK };
-        let taker = match self.owner(stream, code)? {
-            None => Taker::Nobody,
-            Some(id) if self.login.is_step(id) => Taker::Step(id, BytesMut::new()),
-            Some(id) if self.retract_if_unconfirmed(id) => Taker::Nobody,
+        let receiver = match self.owner(stream, code)? {
+            None => PayloadReceiver::Nobody,
+            Some(id) if self.login.is_step(id) => PayloadReceiver::Step(id, BytesMut::new()),
+            Some(id) if self.retract_if_unconfirmed(id) => PayloadReceiver::Nobody,
             Some(id) => {
                 if let Some(part) = self.parts.get_mut(&id) {
                     part.job.begin(status)?;
                 }
-                Taker::Part(id)
+                PayloadReceiver::Part(id)
             }
         };
-        self.current = Some(Current { stream, last, taker });
+        self.current = Some(Current { stream, last, receiver });
         Ok(())
     }
 
     fn answer_data(&mut self, bytes: Bytes) -> Result<(), SessionError> {
         let length = bytes.len() as u64;
         let mut is_used = false;
-        match self.current.as_mut().map(|current| &mut current.taker) {
-            Some(Taker::Part(id)) => {
+        match self.current.as_mut().map(|current| &mut current.receiver) {
+            Some(PayloadReceiver::Part(id)) => {
                 if let Some(part) = self.parts.get_mut(id) {
                     let mut sink = Sink { request_id: part.request_id, events: &mut self.events };
                     is_used = part.job.has_use_for_data();
                     part.job.data(bytes, &mut sink)?;
                 }
             }
-            Some(Taker::Step(_, gathered)) => {
+            Some(PayloadReceiver::Step(_, gathered)) => {
                 is_used = true;
                 let seen = gathered.len() + bytes.len();
                 if seen > MAX_STEP_BYTES {
@@ -103,7 +103,7 @@ impl Session {
                 }
                 gathered.extend_from_slice(&bytes);
             }
-            Some(Taker::Nobody) | None => {}
+            Some(PayloadReceiver::Nobody) | None => {}
         }
         if is_used {
             self.progress += length;
@@ -116,8 +116,8 @@ impl Session {
     }
 
     fn end_answer(&mut self) -> Result<(), SessionError> {
-        let Some(Current { stream, last, taker }) = self.current.take() else { return Ok(()) };
-        if let Taker::Part(id) = taker
+        let Some(Current { stream, last, receiver }) = self.current.take() else { return Ok(()) };
+        if let PayloadReceiver::Part(id) = receiver
             && let Some(part) = self.parts.get_mut(&id)
         {
             part.job.end()?;
@@ -126,10 +126,10 @@ impl Session {
             return Ok(());
         }
         self.release(stream);
-        match taker {
-            Taker::Nobody => Ok(()),
-            Taker::Step(id, payload) => self.step_done(id, &payload),
-            Taker::Part(id) => self.part_answered(id).map_err(SessionError::from),
+        match receiver {
+            PayloadReceiver::Nobody => Ok(()),
+            PayloadReceiver::Step(id, payload) => self.step_done(id, &payload),
+            PayloadReceiver::Part(id) => self.part_answered(id).map_err(SessionError::from),
         }
     }
 
@@ -246,7 +246,7 @@ impl Session {
             status_code::REDIRECT => self.redirected(id, Redirect::decode(payload)?),
             status_code::WAIT => {
                 let WaitResponse { seconds, message } = WaitResponse::decode(payload)?;
-                self.told_to_wait(id, seconds, message);
+                self.wait_requested(id, seconds, message);
             }
             status_code::WAITRESP => {
                 let WaitResponse { seconds, .. } = WaitResponse::decode(payload)?;
@@ -262,7 +262,7 @@ impl Session {
         Ok(())
     }
 
-    fn told_to_wait(&mut self, id: SubrequestId, seconds: u32, message: String) {
+    fn wait_requested(&mut self, id: SubrequestId, seconds: u32, message: String) {
         let Some(part) = self.parts.get_mut(&id) else { return };
         part.state = PartState::Waiting;
         let request_id = part.request_id;

@@ -7,7 +7,7 @@ use crate::client::subrequest::Subrequest;
 use crate::wire::FileHandle;
 
 /// The decision on a part.
-enum Chance {
+enum SendDecision {
     /// Send it, with this handle.
     Now { handle: FileHandle, guessed: bool },
     /// Hold it.
@@ -50,28 +50,28 @@ impl Session {
             self.held.push_back(id);
             return;
         }
-        match self.chance(part) {
-            Chance::Now { handle, guessed } => {
+        match self.send_decision(part) {
+            SendDecision::Now { handle, guessed } => {
                 if !self.send(id, handle, guessed) {
                     self.starved = true;
                     self.held.push_back(id);
                 }
             }
-            Chance::Later => self.held.push_back(id),
-            Chance::Never => self.part_failed(id, RequestError::NotOpen),
+            SendDecision::Later => self.held.push_back(id),
+            SendDecision::Never => self.part_failed(id, RequestError::NotOpen),
         }
     }
 
-    fn chance(&self, part: &Part) -> Chance {
+    fn send_decision(&self, part: &Part) -> SendDecision {
         match part.role {
             Role::Free | Role::Opens(_) => {
-                Chance::Now { handle: FileHandle::default(), guessed: false }
+                SendDecision::Now { handle: FileHandle::default(), guessed: false }
             }
-            Role::OnHandle(handle) => Chance::Now { handle, guessed: false },
+            Role::OnHandle(handle) => SendDecision::Now { handle, guessed: false },
             Role::On(file) | Role::Closes(file) => {
-                let Some(file) = self.files.get(&file) else { return Chance::Never };
+                let Some(file) = self.files.get(&file) else { return SendDecision::Never };
                 if let Some(handle) = file.handle {
-                    return Chance::Now { handle, guessed: false };
+                    return SendDecision::Now { handle, guessed: false };
                 }
                 // Requests that change a file are never sent on a predicted handle.
                 let reads = matches!(
@@ -79,8 +79,8 @@ impl Session {
                     Subrequest::Read(_) | Subrequest::Vector(_) | Subrequest::Pages(_)
                 );
                 match file.guess.filter(|_| reads) {
-                    Some(handle) => Chance::Now { handle, guessed: true },
-                    None => Chance::Later,
+                    Some(handle) => SendDecision::Now { handle, guessed: true },
+                    None => SendDecision::Later,
                 }
             }
         }

@@ -83,14 +83,14 @@ impl Vector {
     /// Finds the element of a segment of the response.
     fn place(&mut self, segment: &Segment) -> Result<(), WireError> {
         let length = u64::from(segment.length);
-        let asked = |element: &Element| {
+        let requested = |element: &Element| {
             let begins = !element.begun && element.left.start == segment.offset;
             begins.then_some(element.left.end - element.left.start)
         };
         // Of several elements that begin there, the one with the same length; a shorter segment
         // belongs to a range beyond the end of the file.
-        let is_whole = |element: &Element| asked(element) == Some(length);
-        let is_part = |element: &Element| asked(element).is_some_and(|all| length < all);
+        let is_whole = |element: &Element| requested(element) == Some(length);
+        let is_part = |element: &Element| requested(element).is_some_and(|all| length < all);
         let next = self.next;
         let in_order = self.elements.get(next).is_some_and(is_whole);
         let search = || {
