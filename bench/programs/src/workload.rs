@@ -2,7 +2,7 @@
 
 use crate::ProgramResult;
 use clap::{Parser, ValueEnum};
-use hither_simulate::workload::{self, Workload};
+use hither_testkit::workload::{self, Workload};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;

@@ -6,16 +6,11 @@
 //!   trips, on tokio's clock or another.
 //! - [`job`]: a recorded job over another link and with other settings.
 //! - [`virtual_time`]: a clock that jumps to the next timer, and the futures that wait for it.
-//! - [`prefetch_model`]: a workload run through a [`Prefetcher`](hither_read::Prefetcher) by
-//!   arithmetic alone.
-//! - [`workload`]: reading programs as lists of reads, reproducible by seed.
 //!
 //! # Where to start reading
 //!
 //! - a recorded job on another link: `src/job.rs`, `src/virtual_time.rs`, `src/source.rs`.
 
 pub mod job;
-pub mod prefetch_model;
 pub mod source;
 pub mod virtual_time;
-pub mod workload;

@@ -2,16 +2,18 @@
 //!
 //! - [`mock_http`] and [`mock_xrootd`]: servers with programmable faults and behaviours, and a log
 //!   of requests.
-//! - [`lossy_http`]: a server that loses connections during requests and responses.
+//! - [`lossy_http`](mock_http::lossy_http): a server that loses connections during requests and
+//!   responses.
 //! - [`tcp_proxy`]: a TCP proxy on the loopback that delays connections and limits their rate
 //!   (`hither-proxy`).
+//! - [`workload`]: reading programs as lists of reads, reproducible by seed.
 //! - [`root_writer`]: a writer of ROOT files, for layouts that ROOT no longer writes.
 //! - [`waiting`]: waits for a condition, with a timeout.
 //! - [`storage_conformance`]: tests that every implementation of `Storage` must pass.
 //! - [`fuzz_seeds`]: a replay of the seeds of `fuzz/`, so that each fuzz target's parser is tested
 //!   without a fuzzer.
 //!
-//! Links in virtual time and workloads are in `hither-simulate`, packet-level emulation in
+//! Links in virtual time are in `hither-simulate`, packet-level emulation in
 //! `hither-wan`.
 //!
 //! # Where to start reading
@@ -24,7 +26,6 @@
 //!   `docs/decisions/0066-a-proxy-beside-the-emulator.md`.
 
 pub mod fuzz_seeds;
-pub mod lossy_http;
 pub mod mock_http;
 pub mod mock_xrootd;
 pub mod root_writer;
@@ -32,3 +33,4 @@ pub mod storage_conformance;
 pub mod tcp_proxy;
 mod test_server;
 pub mod waiting;
+pub mod workload;

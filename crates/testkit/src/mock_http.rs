@@ -23,6 +23,7 @@
 mod behaviours;
 pub(crate) mod connection;
 mod fault;
+pub mod lossy_http;
 mod request;
 mod response;
 pub mod webdav;

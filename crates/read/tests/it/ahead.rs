@@ -4,3 +4,4 @@ mod babar;
 mod engine;
 mod hostile;
 mod patterns;
+mod prefetch_model;

@@ -2,7 +2,7 @@
 
 use crate::rig::{Reply, Served};
 use hither_server::ThirdPartySettings;
-use hither_testkit::lossy_http::{LossyAct, LossyHttpServer};
+use hither_testkit::mock_http::lossy_http::{LossyAct, LossyHttpServer};
 use hither_testkit::mock_http::webdav::{
     ChangeFault, LOGIN_PAGE, MockWebDavServer, PlannedFault, ReadFault, SizesTold, WebDavBehaviour,
     WebDavFault,

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use hither_checksum::Hasher;
 use hither_core::storage::PutOptions;
 use hither_core::{Error, ErrorKind, Storage};
-use hither_testkit::lossy_http::{LossyAct, LossyHttpServer};
+use hither_testkit::mock_http::lossy_http::{LossyAct, LossyHttpServer};
 use hither_testkit::mock_http::webdav::{
     ChangeFault, LOGIN_PAGE, MockWebDavServer, OF_ANOTHER_CLIENT, PiecesTaken, PlannedFault,
     ReadFault, SizesTold, ValidatorsTold, WebDavBehaviour, WebDavFault,

@@ -1,8 +1,8 @@
 //! A job of 100,000 small reads over long links.
 
+use super::prefetch_model::{ModelResult, NoPrefetch, PrefetchModel};
 use hither_read::ReadAhead;
-use hither_simulate::prefetch_model::{ModelResult, PrefetchModel, Silent};
-use hither_simulate::workload::babar;
+use hither_testkit::workload::babar;
 use std::time::Duration;
 
 /// Three times what the job needs, in bytes per second.
@@ -29,7 +29,7 @@ fn the_babar_workload_tolerates_a_tenth_of_a_second_of_latency() {
 fn without_a_cache_the_babar_workload_waits_for_every_read() {
     let simulation =
         PrefetchModel { memory_bytes: 0, ..PrefetchModel::new(Duration::from_millis(100), RATE) };
-    let outcome = simulation.play(&babar(2006), &mut Silent);
+    let outcome = simulation.play(&babar(2006), &mut NoPrefetch);
     assert!(outcome.duration > Duration::from_secs(10_000));
     assert_eq!(outcome.misses, outcome.reads);
 }

@@ -4,7 +4,7 @@ use crate::cached::{cache, open};
 use hither_netem::Link;
 use hither_read::{CachedFile, ReadAhead};
 use hither_simulate::source::SimulatedSource;
-use hither_simulate::workload::{Workload, babar, interleaved, random, skim, skip};
+use hither_testkit::workload::{Workload, babar, interleaved, random, skim, skip};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};

@@ -1,11 +1,11 @@
 //! Programs that do what is least expected: advice stays within its bounds, and what it wastes
 //! within the limit.
 
+use super::prefetch_model::{ModelResult, PrefetchModel};
 use hither_core::{Limits, LinkEstimate, range};
 use hither_netem::random::Random;
 use hither_read::{Access, PrefetchContext, Prefetcher, ReadAhead, ReadAheadConfig};
-use hither_simulate::prefetch_model::{ModelResult, PrefetchModel};
-use hither_simulate::workload::Workload;
+use hither_testkit::workload::Workload;
 use hither_trace::CacheStatus;
 use proptest::prelude::*;
 use std::ops::Range;

@@ -1,9 +1,9 @@
 //! Readers with a pattern take hardly longer than a program that said at the start what it would
 //! read.
 
+use super::prefetch_model::{ModelResult, NoPrefetch, PrefetchModel};
 use hither_read::ReadAhead;
-use hither_simulate::prefetch_model::{ModelResult, PrefetchModel, Silent};
-use hither_simulate::workload::{Workload, interleaved, random, skim, skip};
+use hither_testkit::workload::{Workload, interleaved, random, skim, skip};
 use std::time::Duration;
 
 const KIB: u64 = 1 << 10;
@@ -109,7 +109,7 @@ fn skims_are_not_read_ahead() {
 fn random_reads_are_not_read_ahead() {
     for think in THINKS {
         let job = random(1024 * MIB, 3000, 2000..9000, think, 4);
-        let ours = assert_near(&simulation().play(&job, &mut Silent), &job);
+        let ours = assert_near(&simulation().play(&job, &mut NoPrefetch), &job);
         assert!(ours.waste() < 0.02, "{ours:?}");
     }
 }

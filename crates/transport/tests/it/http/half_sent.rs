@@ -4,7 +4,7 @@ use crate::fixture::network;
 use bytes::Bytes;
 use hither_core::storage::PutOptions;
 use hither_core::{Effect, Error, ErrorKind, Retry, Storage};
-use hither_testkit::lossy_http::{LossyAct, LossyHttpServer};
+use hither_testkit::mock_http::lossy_http::{LossyAct, LossyHttpServer};
 use hither_testkit::mock_http::refusing_url;
 use hither_transport::{
     HttpRequest, Location, Network, RequestBody, S3Config, S3Storage, ThirdPartyCopy,

@@ -9,13 +9,13 @@
 //! after its request, or when the responses before it have arrived. Demand reads are requested
 //! immediately. Prefetches are requested in chunks, in their order, within the read-ahead budget,
 //! and only while the responses in flight take no longer than a slack. The cache evicts the least
-//! recently used extent. There is no slow start and no connection; [`crate::source`] models those.
+//! recently used extent. There is no slow start and no connection; `SimulatedSource` models those.
 
 mod lru_cache;
 
-use crate::workload::Workload;
 use hither_core::{Limits, LinkEstimate, range};
 use hither_read::{Access, Advice, PrefetchContext, Prefetcher};
+use hither_testkit::workload::{Workload, WorkloadRead};
 use hither_trace::CacheStatus;
 use lru_cache::LruCache;
 use std::collections::VecDeque;
@@ -27,52 +27,50 @@ const CHUNK: u64 = 128 << 10;
 
 /// The link and the memory of the model.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct PrefetchModel {
+pub(crate) struct PrefetchModel {
     /// Round-trip time.
-    pub rtt: Duration,
+    pub(crate) rtt: Duration,
     /// Bytes per second; infinite for no limit.
-    pub rate: f64,
+    pub(crate) rate: f64,
     /// Bytes that the cache holds.
-    pub memory_bytes: u64,
+    pub(crate) memory_bytes: u64,
     /// Maximum prefetched bytes that were not read yet.
-    pub ahead_bytes: u64,
+    pub(crate) ahead_bytes: u64,
     /// The prefetcher knows the rate.
-    pub rate_known: bool,
+    pub(crate) rate_known: bool,
 }
 
 /// The result of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct ModelResult {
+pub(crate) struct ModelResult {
     /// Time from the first read to the end of the last one.
-    pub duration: Duration,
+    pub(crate) duration: Duration,
     /// Number of reads.
-    pub reads: u64,
+    pub(crate) reads: u64,
     /// Reads of which some bytes had to be requested.
-    pub misses: u64,
+    pub(crate) misses: u64,
     /// Reads that waited for bytes in flight.
-    pub waits: u64,
+    pub(crate) waits: u64,
     /// Bytes fetched.
-    pub fetched_bytes: u64,
+    pub(crate) fetched_bytes: u64,
     /// Bytes prefetched and dropped unread, or unread at the end.
-    pub wasted_bytes: u64,
+    pub(crate) wasted_bytes: u64,
     /// Maximum number of bytes prefetched and unread at any time.
-    pub peak_ahead_bytes: u64,
+    pub(crate) peak_ahead_bytes: u64,
     /// Maximum number of bytes and of ranges in one piece of advice.
-    pub max_named: (u64, usize),
+    pub(crate) max_named: (u64, usize),
 }
 
 impl ModelResult {
     /// Misses as a fraction of the reads.
-    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a ratio")]
-    pub fn miss_rate(&self) -> f64 {
+    pub(crate) fn miss_rate(&self) -> f64 {
         self.misses as f64 / self.reads as f64
     }
 
     /// Wasted bytes as a fraction of the fetched ones.
-    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a ratio")]
-    pub fn waste(&self) -> f64 {
+    pub(crate) fn waste(&self) -> f64 {
         self.wasted_bytes as f64 / self.fetched_bytes as f64
     }
 }
@@ -80,8 +78,7 @@ impl ModelResult {
 impl PrefetchModel {
     /// A link of this round-trip time and rate in bytes per second, which the prefetcher knows,
     /// with the default memory.
-    #[must_use]
-    pub fn new(rtt: Duration, rate: f64) -> Self {
+    pub(crate) fn new(rtt: Duration, rate: f64) -> Self {
         Self { rtt, rate, memory_bytes: 64 << 20, ahead_bytes: 32 << 20, rate_known: true }
     }
 
@@ -94,7 +91,7 @@ impl PrefetchModel {
     }
 
     /// Runs a workload.
-    pub fn play(&self, job: &Workload, advisor: &mut dyn Prefetcher) -> ModelResult {
+    pub(crate) fn play(&self, job: &Workload, advisor: &mut dyn Prefetcher) -> ModelResult {
         let mut run = Run {
             simulation: *self,
             size: job.size,
@@ -114,9 +111,8 @@ impl PrefetchModel {
     }
 
     /// Runs a workload that announces all its reads at its beginning, in their order.
-    #[must_use]
-    pub fn play_informed(&self, job: &Workload) -> ModelResult {
-        let wanted = job.steps.iter().map(super::workload::WorkloadRead::range).collect();
+    pub(crate) fn play_informed(&self, job: &Workload) -> ModelResult {
+        let wanted = job.steps.iter().map(WorkloadRead::range).collect();
         self.play(job, &mut Informed { wanted })
     }
 }
@@ -135,9 +131,9 @@ impl Prefetcher for Informed {
 
 /// A prefetcher without advice: every miss is a request.
 #[derive(Debug)]
-pub struct Silent;
+pub(crate) struct NoPrefetch;
 
-impl Prefetcher for Silent {
+impl Prefetcher for NoPrefetch {
     fn observe(&mut self, _: &Access, _: &PrefetchContext) -> Advice {
         Advice::default()
     }
