@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rules.finding import Finding
 
-SLEEP = re.compile(r"\bsleep\s*\(|\bpark_timeout\s*\(|\bEvent\(\)\.wait\(|\braises\((?:subprocess\.)?TimeoutExpired\)")
+SLEEP = re.compile(r"(?<!fn )\bsleep\s*\(|\bpark_timeout\s*\(|\bEvent\(\)\.wait\(|\braises\((?:subprocess\.)?TimeoutExpired\)")
 THREAD_SLEEP = re.compile(r"\bthread::sleep\b|\bpark_timeout\b")
 VIRTUAL_TIME = re.compile(r"start_paused|time::pause\s*\(|VirtualTime::new\s*\(")
 PYTHON_CLOCK = re.compile(r"\b(?:monotonic|perf_counter|process_time)(?:_ns)?\b")

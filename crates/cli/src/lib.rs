@@ -20,7 +20,7 @@ mod per_argument;
 mod plot;
 mod progress_bar;
 #[cfg(test)]
-mod reference;
+mod tests;
 
 pub use command_line::run;
 pub use output::standard_streams::note_closed_streams;

@@ -23,11 +23,11 @@ pub(crate) mod listed;
 pub(crate) mod piece_size;
 pub(crate) mod queue;
 pub(crate) mod resources;
-#[cfg(test)]
-pub(crate) mod scripted;
 pub(crate) mod setup;
 pub(crate) mod small_slot;
 pub(crate) mod target_directory;
+#[cfg(test)]
+pub(crate) mod tests;
 pub(crate) mod walk;
 pub(crate) mod worker;
 

@@ -22,11 +22,11 @@
 
 mod driver;
 mod inner;
-#[cfg(test)]
-mod interleavings;
 mod opening;
 mod pending_read;
 mod prefetch_queue;
+#[cfg(test)]
+mod tests;
 mod work;
 
 pub(crate) use crate::cache::counters::ReadCounters;

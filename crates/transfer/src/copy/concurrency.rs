@@ -160,7 +160,7 @@ mod tests {
     use super::*;
     use crate::copy::attempt;
     use crate::copy::queue::NextTask;
-    use crate::copy::scripted::{Scripted, context};
+    use crate::copy::tests::scripted::{Scripted, context};
     use crate::destination::Target;
     use crate::options::CopyOptions;
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::copy::scripted::{Scripted, context, entry};
+use crate::copy::tests::scripted::{Scripted, context, entry};
 use crate::filter::{Filter, FilterOptions};
 use crate::options::CopyOptions;
 use hither_core::storage::partial_name;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::copy::context::CopyContext;
-use crate::copy::scripted::{CONTENT, Scripted, context, copy, fails, failures, sends};
+use crate::copy::tests::scripted::{CONTENT, Scripted, context, copy, fails, failures, sends};
 use crate::destination::Target;
 use crate::options::CopyOptions;
 use bytes::Bytes;

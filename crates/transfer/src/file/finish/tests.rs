@@ -1,5 +1,5 @@
 use crate::copy::context::CopyContext;
-use crate::copy::scripted::{CONTENT, Scripted, context, copy, failures, sends};
+use crate::copy::tests::scripted::{CONTENT, Scripted, context, copy, failures, sends};
 use crate::destination::Target;
 use crate::options::{CopyOptions, Verify};
 use hither_checksum::{Algorithm, Hasher};

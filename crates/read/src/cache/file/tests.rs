@@ -1,0 +1,3 @@
+//! Tests of files that are read through the cache.
+
+mod interleavings;

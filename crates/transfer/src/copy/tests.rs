@@ -1,0 +1,3 @@
+//! Support for tests of copies.
+
+pub(crate) mod scripted;
