@@ -9,7 +9,7 @@
 //! |---|---|---|---|
 //! | fetch | a request is under way | no piece to fetch | memory, bandwidth |
 //! | verify | checksums are computed | | the server computes its own |
-//! | write | a write is under way | nothing has arrived | order of blocks, depth of writes |
+//! | write | a write is under way | nothing has arrived | order of blocks |
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

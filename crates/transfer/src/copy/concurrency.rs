@@ -90,7 +90,7 @@ impl ControlledJob for CopyJob {
         ConcurrencyLimits {
             workers: control.workers(),
             max_workers: control.max_workers(),
-            files: control.transfers().or(self.transfers),
+            files: self.transfers,
             is_part: control.is_part(),
         }
     }
@@ -170,10 +170,9 @@ mod tests {
         let limits = || shared.concurrency.job().limits();
         assert_eq!((limits().files, limits().workers, limits().is_part), (Some(8), None, false));
         let control = &shared.resources.options.control;
-        control.set_transfers(3);
         control.set_workers(5);
         control.set_part(true);
-        assert_eq!((limits().files, limits().workers, limits().is_part), (Some(3), Some(5), true));
+        assert_eq!((limits().files, limits().workers, limits().is_part), (Some(8), Some(5), true));
     }
 
     #[test]

@@ -39,7 +39,6 @@ pub(crate) async fn copy_piece(file: &Arc<FileCopy>, piece: &Piece) -> Result<()
     let range = piece.buffer.missing();
     let bytes = range::len(&range);
     let resources = &file.resources;
-    let permit = resources.options.control.begin_write().await;
     let copied = file.blocking(move |file| {
         let (Some(path), Some(part)) = (&file.item.local, file.target.part()) else {
             return Ok(());
@@ -53,7 +52,6 @@ pub(crate) async fn copy_piece(file: &Arc<FileCopy>, piece: &Piece) -> Result<()
         note_copied(file, part, range)
     });
     let copied = copied.await;
-    drop(permit);
     resources.results.note_arrived(bytes, bytes);
     resources.progress.done_bytes(bytes);
     copied
@@ -69,10 +67,6 @@ async fn put(file: &Arc<FileCopy>, batch: WriteBatch) -> Result<()> {
     {
         return Err(file.source.wrong_piece(&wrong));
     }
-    let permit = match file.target.part() {
-        Some(_) => Some(file.resources.options.control.begin_write().await),
-        None => None,
-    };
     let began = file.source.now();
     progress.write.blocked(began.saturating_sub(waiting_since));
     let mut interruptions = None;
@@ -92,9 +86,7 @@ async fn put(file: &Arc<FileCopy>, batch: WriteBatch) -> Result<()> {
     };
     let in_place = file.target.writes_in_place();
     let work = move |file: &FileCopy| put_blocking(file, &batch, interruptions);
-    let done = if in_place { work(file.as_ref()) } else { file.blocking(work).await };
-    drop(permit);
-    done
+    if in_place { work(file.as_ref()) } else { file.blocking(work).await }
 }
 
 /// Writes a batch on a thread that may block, and records the written ranges.
