@@ -84,8 +84,8 @@ pub use hither_store::LearnedTree;
 pub use hither_transfer::{
     BandwidthLimit, BandwidthLimiter, CheckOptions, CheckSummary, CompareBy, CopyControl,
     CopyFailure, CopyOptions, CopyPath, CopyProgress, CopyStages, CopySummary, DifferenceKind,
-    FileChecksum, Filter, FilterOptions, OverwritePolicy, ProgressSnapshot, StageTimes,
-    SyncOptions, TreeDifference, Verify,
+    FileChecksum, Filter, FilterOptions, OverwritePolicy, ProgressSnapshot, SyncOptions,
+    TreeDifference, Verify,
 };
 #[cfg(feature = "s3")]
 pub use hither_transport::S3Config;
@@ -93,7 +93,7 @@ pub use hither_transport::{
     ExtendedAttribute, FileLocality, Identity, Lot, LotsApi, MonotonicClock, PageChecksums,
     Proxies, ReplicaServer, Resolve, SourceAddress, SourceTraffic, TlsConfig, TransportConfig,
 };
-pub use hither_tune::{TunedKnob, TuningDecision};
+pub use hither_tune::{StageTimes, TunedKnob, TuningDecision};
 pub use namespace::tree_walk::{WalkEvent, WalkOptions};
 pub use namespace::url_pattern::{UrlMatches, url_below};
 pub use path_profile::{BandwidthStep, PathLimit, PathProfile};

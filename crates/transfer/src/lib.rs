@@ -51,7 +51,7 @@ pub use options::{CopyOptions, OverwritePolicy, Verify};
 pub use progress::{CopyProgress, ProgressSnapshot};
 pub use server_actions::staging::StagingWait;
 pub use server_actions::{MovedBytes, Stager, Staging, ThirdPartyMove, ThirdPartyMover};
-pub use stage_clocks::{CopyStages, StageTimes};
+pub use stage_clocks::CopyStages;
 pub use summary::{CopyFailure, CopySummary, FileChecksum};
 pub use sync::{SyncOptions, sync};
 pub use tree::resumed_walk::ResumedWalk;

@@ -11,6 +11,7 @@
 //! | verify | checksums are computed | | the server computes its own |
 //! | write | a write is under way | nothing has arrived | order of blocks |
 
+use hither_tune::StageTimes;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -20,17 +21,6 @@ pub(crate) struct StageClock {
     busy: AtomicU64,
     starved: AtomicU64,
     blocked: AtomicU64,
-}
-
-/// Times of one stage, summed over workers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct StageTimes {
-    /// Working.
-    pub busy: Duration,
-    /// Waiting for the stage before.
-    pub starved: Duration,
-    /// Waiting for the stage behind, or for a limit.
-    pub blocked: Duration,
 }
 
 /// Times of all stages.
@@ -64,12 +54,6 @@ impl StageClock {
             starved: time(&self.starved),
             blocked: time(&self.blocked),
         }
-    }
-}
-
-impl From<StageTimes> for hither_tune::StageTimes {
-    fn from(times: StageTimes) -> Self {
-        Self { busy: times.busy, starved: times.starved, blocked: times.blocked }
     }
 }
 

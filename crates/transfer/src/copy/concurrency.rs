@@ -101,7 +101,7 @@ impl ControlledJob for CopyJob {
             bytes_arrived: figures.bytes_arrived,
             bytes_moved_by_servers: self.progress.bytes_moved_by_servers(),
             files_done: figures.files_done,
-            stages: self.progress.fetch.times().into(),
+            stages: self.progress.fetch.times(),
             fetching: self.fetching.load(Ordering::Acquire),
             open_files: self.queue.in_hand(),
             is_full: !self.budget.has_room(),

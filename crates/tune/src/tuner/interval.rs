@@ -27,14 +27,14 @@ const QUICK_GAIN: f64 = 1.25;
 /// The share of a stage's time that makes it the bottleneck.
 const BOTTLENECK_SHARE: f64 = 0.5;
 
-/// Times of the stage that fetches, summed over workers since the start.
+/// Times of a stage that bytes go through, summed over workers since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StageTimes {
-    /// Requests were under way.
+    /// Working; in the stage that fetches, requests were under way.
     pub busy: Duration,
-    /// There was nothing to request.
+    /// Waiting for the stage before; in the stage that fetches, for something to request.
     pub starved: Duration,
-    /// The next stage, or a limit, accepted no bytes.
+    /// Waiting for the next stage, or for a limit.
     pub blocked: Duration,
 }
 
