@@ -29,7 +29,7 @@ pub struct Decompressor {
 
 impl fmt::Debug for Decompressor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Decoder")
+        f.debug_struct("Decompressor")
             .field("scratch_bytes", &self.scratch.len())
             .finish_non_exhaustive()
     }

@@ -109,7 +109,7 @@ struct CachedFileState {
 
 impl fmt::Debug for CachedFileInner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("source", &self.source).finish_non_exhaustive()
+        f.debug_struct("CachedFileInner").field("source", &self.source).finish_non_exhaustive()
     }
 }
 

@@ -317,7 +317,9 @@ impl ClientCertResolver {
 
 impl fmt::Debug for ClientCertResolver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Asker").field("identity", &self.held().identity).finish_non_exhaustive()
+        f.debug_struct("ClientCertResolver")
+            .field("identity", &self.held().identity)
+            .finish_non_exhaustive()
     }
 }
 

@@ -59,7 +59,7 @@ impl Drop for SharedFile {
 
 impl fmt::Debug for SharedFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("OpenName");
+        let mut shown = f.debug_struct("SharedFile");
         shown.field("id", &self.id).field("path", &self.bare_path()).finish_non_exhaustive()
     }
 }
