@@ -224,8 +224,8 @@ impl Replicas {
         response
     }
 
-    /// The first error that a retry may cure, else the last, with the errors of the other replicas
-    /// in its message.
+    /// The first error after which a retry may succeed, else the last, with the errors of the other
+    /// replicas in its message.
     fn gathered(&self, mut errors: Vec<Error>) -> Error {
         let left_out =
             self.state().replicas.iter().filter_map(|replica| replica.excluded()).collect();

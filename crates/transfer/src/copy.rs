@@ -117,7 +117,7 @@ impl Drop for ClosesQueue<'_> {
 /// Copies what `finders` find, until they and all copies have ended.
 pub(crate) async fn run(shared: &Arc<CopyContext>, finders: JoinSet<()>) {
     let work = async {
-        // After a panic no worker takes files from the queue, and finders would wait for ever.
+        // After a panic no worker takes files from the queue, and finders would wait without end.
         let _closes = ClosesQueue(&shared.queue);
         worker::run_all(shared).await;
     };

@@ -2,7 +2,7 @@
 //! [`Principal`], and a [`Policy`] decides.
 //!
 //! A signature is verified once for each token, not once for each request: verified tokens are kept
-//! by their SHA-256 as long as the keys are the same, at most [`MAX_BELIEVED`] of them. Times,
+//! by their SHA-256 as long as the keys are the same, at most [`MAX_VERIFIED`] of them. Times,
 //! audience and scopes are checked each time.
 //!
 //! Decisions do not wait. Keys that are missing are fetched before, by
@@ -24,7 +24,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tracing::{debug, trace, warn};
 
 /// The maximum number of verified tokens that are kept.
-const MAX_BELIEVED: usize = 8_192;
+const MAX_VERIFIED: usize = 8_192;
 /// The realm in a challenge.
 const REALM: &str = "hither";
 
@@ -60,7 +60,7 @@ impl VerifiedTokens {
     }
 
     fn keep(&mut self, sum: [u8; 32], keys: Arc<Jwks>, token: Arc<VerifiedJwt>) {
-        if self.young.len() >= MAX_BELIEVED / 2 {
+        if self.young.len() >= MAX_VERIFIED / 2 {
             trace!(evicted = self.old.len(), "verified tokens evicted");
             self.old = std::mem::take(&mut self.young);
         }

@@ -70,7 +70,7 @@ pub(crate) async fn identify(
     }
 }
 
-/// Returns true if the size of an entry can be believed. Servers with generated listings state 0
+/// Returns true if the size of an entry is reliable. Servers with generated listings state 0
 /// where they do not know the size: so the first bytes of a file that is listed as empty are
 /// requested.
 fn is_described(entry: &DirEntry, item: &CopyItem) -> bool {
@@ -198,7 +198,7 @@ async fn probe(
 }
 
 /// Fails if a response `ended` after another number of bytes than the server has `stated`
-/// elsewhere: it may be a login page. A stated size of 0 is not believed.
+/// elsewhere: it may be a login page. A stated size of 0 is ignored.
 fn check_stated(item: &CopyItem, ended: Option<u64>, stated: Option<u64>) -> Result<()> {
     match (ended, stated.filter(|stated| *stated > 0)) {
         (Some(ended), Some(stated)) if ended != stated => {

@@ -1,9 +1,9 @@
 //! Happy Eyeballs: the address that responds first is used (RFC 8305 section 5).
 //!
 //! A name may stand for several machines, or for one machine by two protocols, and any of the
-//! addresses may be dead. Trying them one after another makes a user wait minutes until the kernel
-//! gives up on the first. Trying all at once costs the servers unused connections. So an address
-//! gets a head start: if it has not responded within [`HEAD_START`], the next one is tried
+//! addresses may not respond. Trying them one after another makes a user wait minutes until the
+//! kernel gives up on the first. Trying all at once costs the servers unused connections. So an
+//! address gets a head start: if it has not responded within [`HEAD_START`], the next one is tried
 //! concurrently, or at once when an attempt fails. The first connection wins, and all other
 //! attempts are dropped.
 //!

@@ -12,10 +12,11 @@
 //!
 //! **Timeouts.** A server may explain why it is silent (`waitresp`), for ten minutes at most.
 //! Otherwise, after [`TransportConfig::first_byte_timeout`], or in the middle of responses after
-//! [`TransportConfig::no_progress_timeout`], the connection counts as dead, and all its jobs fail.
-//! Only bytes that requests can use count as progress ([`Session::progress`]): a server can send
-//! messages and frames without data for ever. A job may have to wait while data for others are
-//! sent, but not longer than the maximum time for an announced response: then only this job fails.
+//! [`TransportConfig::no_progress_timeout`], the connection counts as broken, and all its jobs
+//! fail. Only bytes that requests can use count as progress ([`Session::progress`]): a server can
+//! send messages and frames without data without end. A job may have to wait while data for others
+//! are sent, but not longer than the maximum time for an announced response: then only this job
+//! fails.
 //!
 //! [`TransportConfig::first_byte_timeout`]: crate::TransportConfig::first_byte_timeout
 //! [`TransportConfig::no_progress_timeout`]: crate::TransportConfig::no_progress_timeout
@@ -333,7 +334,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
         others.chain(self.jobs.values().map(|job| self.starved_at(job))).fold(dead, Instant::min)
     }
 
-    /// The error of a connection that counts as dead.
+    /// The error of a connection that timed out.
     fn out_of_time(&mut self) -> Option<Error> {
         let now = Instant::now();
         self.exhaust_deferred(now);

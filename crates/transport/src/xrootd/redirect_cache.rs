@@ -3,11 +3,11 @@
 //! A manager has no files itself, but redirects to a data server that has them. This takes one more
 //! round trip for each file, and files of one directory are usually on one data server. So a
 //! redirect is remembered for the directory of its file, and the next file of that directory is
-//! requested from the same data server: if it is there, the manager is not asked at all.
+//! requested from the same data server: if it is there, the manager gets no request.
 //!
-//! This is a guess, and if it is wrong, `xrootd/source.rs` asks the manager. Where the files of a
-//! directory are on many servers, most guesses fail and cost the round trips that they should save:
-//! after [`MAX_MISSES`] failures in a row there are no more guesses, until the manager has
+//! If the file is elsewhere, `xrootd/source.rs` sends the request to the manager. Where the files
+//! of a directory are on many servers, most cached redirects fail and cost the round trips that
+//! they should save: after [`MAX_MISSES`] misses in a row they are not used, until the manager has
 //! redirected to the same server again as often.
 //!
 //! Only a redirect that consists of an address is remembered. Other content, such as an
@@ -32,8 +32,8 @@ fn directory(path: &str) -> &str {
 
 impl RedirectCache {
     /// The redirects that an earlier process learned.
-    pub(super) fn remembered(directions: Vec<LearnedRedirect>) -> Self {
-        Self(directions)
+    pub(super) fn remembered(redirects: Vec<LearnedRedirect>) -> Self {
+        Self(redirects)
     }
 
     /// The redirects to remember.
@@ -59,15 +59,15 @@ impl RedirectCache {
         self.put(direction);
     }
 
-    /// Records that the guess for the file at `path` was right.
-    pub(super) fn held(&mut self, path: &str) {
+    /// Records that the file at `path` was where the cached redirect led.
+    pub(super) fn record_hit(&mut self, path: &str) {
         let mut direction = self.taken(path);
         direction.misses = 0;
         self.put(direction);
     }
 
-    /// Records that the guess was wrong.
-    pub(super) fn missed(&mut self, path: &str) {
+    /// Records that it was elsewhere.
+    pub(super) fn record_miss(&mut self, path: &str) {
         let mut direction = self.taken(path);
         direction.misses = direction.misses.saturating_add(1).min(MAX_MISSES);
         self.put(direction);
@@ -110,45 +110,45 @@ mod tests {
 
     #[test]
     fn a_directory_is_expected_on_the_server_of_its_last_file() {
-        let mut directions = RedirectCache::default();
-        assert_eq!(directions.to("/a/f"), None);
-        directions.record("/a/f", &server(1));
-        assert_eq!(directions.to("/a/g"), Some(("data.example", 1)));
-        assert_eq!((directions.to("/a/b/g"), directions.to("/b/g")), (None, None));
-        directions.record("/a/g", &server(2));
-        assert_eq!(directions.to("/a/f"), Some(("data.example", 2)));
+        let mut redirects = RedirectCache::default();
+        assert_eq!(redirects.to("/a/f"), None);
+        redirects.record("/a/f", &server(1));
+        assert_eq!(redirects.to("/a/g"), Some(("data.example", 1)));
+        assert_eq!((redirects.to("/a/b/g"), redirects.to("/b/g")), (None, None));
+        redirects.record("/a/g", &server(2));
+        assert_eq!(redirects.to("/a/f"), Some(("data.example", 2)));
     }
 
     #[test]
     fn wrong_predictions_stop_until_files_share_a_server_again() {
-        let mut directions = RedirectCache::default();
-        directions.record("/a/f", &server(1));
+        let mut redirects = RedirectCache::default();
+        redirects.record("/a/f", &server(1));
         for (nth, other) in [(1, 2), (2, 1)] {
-            assert!(directions.to("/a/f").is_some(), "guess {nth}");
-            directions.missed("/a/f");
-            directions.record("/a/f", &server(other));
+            assert!(redirects.to("/a/f").is_some(), "guess {nth}");
+            redirects.record_miss("/a/f");
+            redirects.record("/a/f", &server(other));
         }
-        assert_eq!(directions.to("/a/f"), None);
-        directions.record("/a/g", &server(2));
-        assert_eq!(directions.to("/a/f"), None);
-        directions.record("/a/g", &server(2));
-        assert_eq!(directions.to("/a/f"), Some(("data.example", 2)));
-        directions.held("/a/f");
-        directions.missed("/a/f");
-        assert!(directions.to("/a/f").is_some());
+        assert_eq!(redirects.to("/a/f"), None);
+        redirects.record("/a/g", &server(2));
+        assert_eq!(redirects.to("/a/f"), None);
+        redirects.record("/a/g", &server(2));
+        assert_eq!(redirects.to("/a/f"), Some(("data.example", 2)));
+        redirects.record_hit("/a/f");
+        redirects.record_miss("/a/f");
+        assert!(redirects.to("/a/f").is_some());
     }
 
     #[test]
     fn the_least_recently_used_directory_is_evicted() {
-        let mut directions = RedirectCache::default();
+        let mut redirects = RedirectCache::default();
         for nth in 0..=MAX_DIRECTIONS {
-            directions.record(&format!("/{nth}/f"), &server(1));
+            redirects.record(&format!("/{nth}/f"), &server(1));
         }
-        assert_eq!(directions.to("/0/f"), None);
-        assert_eq!((directions.to("/1/f").is_some(), directions.all().len()), (true, 64));
-        directions.record(&format!("/{}/f", "x".repeat(2000)), &server(1));
-        directions.missed("/never/heard/of");
-        assert_eq!(directions.all().len(), MAX_DIRECTIONS);
+        assert_eq!(redirects.to("/0/f"), None);
+        assert_eq!((redirects.to("/1/f").is_some(), redirects.all().len()), (true, 64));
+        redirects.record(&format!("/{}/f", "x".repeat(2000)), &server(1));
+        redirects.record_miss("/never/heard/of");
+        assert_eq!(redirects.all().len(), MAX_DIRECTIONS);
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub(crate) struct SessionPool {
     shared: Arc<NetworkContext>,
     state: Mutex<SessionPoolState>,
     /// The remembered redirects.
-    directions: Mutex<RedirectCache>,
+    redirects: Mutex<RedirectCache>,
     /// The last job number.
     last_job: AtomicU64,
     /// True once the login is known, or the first attempt has failed.
@@ -221,8 +221,8 @@ impl SessionPool {
         let (met, _) = watch::channel(state.profile.proven);
         let state = Mutex::new(state);
         let last_job = AtomicU64::new(0);
-        let directions = Mutex::new(RedirectCache::remembered(known.directions));
-        Arc::new(Self { location, words, shared, state, directions, last_job, met })
+        let redirects = Mutex::new(RedirectCache::remembered(known.directions));
+        Arc::new(Self { location, words, shared, state, redirects, last_job, met })
     }
 
     fn config(&self) -> &TransportConfig {
@@ -249,14 +249,14 @@ impl SessionPool {
         }
         drop(state);
         if let Some(xrootd) = &mut endpoint.xrootd {
-            self.directions().all().clone_into(&mut xrootd.directions);
+            self.redirects().all().clone_into(&mut xrootd.directions);
         }
         endpoint
     }
 
     /// The remembered redirects.
-    pub(super) fn directions(&self) -> MutexGuard<'_, RedirectCache> {
-        lock(&self.directions)
+    pub(super) fn redirects(&self) -> MutexGuard<'_, RedirectCache> {
+        lock(&self.redirects)
     }
 
     /// Returns whether the URL is unencrypted, but the server requires TLS.

@@ -2,7 +2,7 @@
 //!
 //! A file is opened in every session in which it is read, together with its first read there. A
 //! manager gets one request, or none where it has redirected other files of the same directory
-//! (`xrootd/redirect_cache.rs`). If that guess is wrong, for whatever reason, it gets the request
+//! (`xrootd/redirect_cache.rs`). If such a cached redirect fails, the manager gets the request
 //! after all, and the reader does not notice.
 //!
 //! A version is identified by modification time and size, which the response to an open contains,
@@ -74,7 +74,7 @@ struct RequestTarget {
 enum Via {
     /// The URL of the user, which was not requested yet.
     User,
-    /// The URL of the user, after a guess failed.
+    /// The URL of the user, after a cached redirect failed.
     Retried,
     /// A remembered redirect for the directory.
     Cached,
@@ -165,7 +165,7 @@ impl XrootdSource {
                         continue;
                     }
                     if via == Via::Cached && !delivered.load(Ordering::Relaxed) {
-                        self.misled(&place, turn, &error);
+                        self.redirect_failed(&place, turn, &error);
                         continue;
                     }
                     if place.renew(&self.network, &error, &mut credential).await {
@@ -185,7 +185,8 @@ impl XrootdSource {
     }
 
     /// Waits, where the first server redirects once more to a server that refuses connections: a
-    /// manager names a dead server until it has noticed. The next request goes to the first server.
+    /// manager names a stopped server until it has noticed. The next request goes to the first
+    /// server.
     async fn outlast_redirects(
         &self,
         place: &XrootdTarget,
@@ -279,17 +280,17 @@ impl XrootdSource {
         if matches!(via, Via::Cached | Via::Redirect) {
             let first = XrootdTarget::new(self.targets.first().clone(), &self.network);
             let path = self.targets.first().plain_path();
-            let mut directions = first.sessions.directions();
+            let mut redirects = first.sessions.redirects();
             match via {
-                Via::Cached => directions.held(&path),
-                _ => directions.record(&path, &place.named),
+                Via::Cached => redirects.record_hit(&path),
+                _ => redirects.record(&path, &place.named),
             }
         }
     }
 
-    /// Handles a wrong guess: asks the first server, and names the server that failed. That a
-    /// server does not have the file is not reported, because the manager knows.
-    fn misled(&self, from: &XrootdTarget, turn: u64, error: &Error) {
+    /// Handles a cached redirect that failed: the next request goes to the first server, and the
+    /// error names the server that failed. A missing file is not reported: the manager knows.
+    fn redirect_failed(&self, from: &XrootdTarget, turn: u64, error: &Error) {
         let mut current = self.targets.lock();
         // Another request may have noticed already, or may have found the file there.
         if current.turn != turn {
@@ -298,7 +299,7 @@ impl XrootdSource {
         let first = FileTarget::first(self.targets.first(), Via::Retried, &self.network);
         if current.target.via == Via::Cached {
             let path = self.targets.first().plain_path();
-            first.place.sessions.directions().missed(&path);
+            first.place.sessions.redirects().record_miss(&path);
         }
         debug!(from = %from.location, %error, "remembered redirect failed, asking the manager");
         current.tried = match error.kind() {

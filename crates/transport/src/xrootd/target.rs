@@ -63,7 +63,7 @@ impl XrootdTarget {
     /// The target of the remembered redirect for the directory.
     pub(super) fn likely(&self, network: &Network) -> Option<Self> {
         let path = self.location.plain_path();
-        let to = self.sessions.directions().to(&path).map(|(host, port)| (host.to_owned(), port));
+        let to = self.sessions.redirects().to(&path).map(|(host, port)| (host.to_owned(), port));
         let (host, port) = to?;
         let named =
             self.named.redirected_to_host(&host, port, None, &network.config().credentials).ok()?;

@@ -307,7 +307,7 @@ impl<'a> Session<'a> {
         }
         state.work.queue.all_sent();
         state.work.busy = false;
-        // No claim should be left; if one is, no read may wait for it for ever.
+        // No claim should be left; if one is, its readers get an error and do not wait for it.
         let left = self.cache().in_flight(self.claims.entry, self.claims.owner);
         if !left.is_empty() {
             let error = Error::new(

@@ -207,7 +207,7 @@ fn what_is_believed_is_bounded_and_bound_to_its_keys() {
     let keys = Arc::new(runtime.block_on(iam.keys(ISSUER)).unwrap());
     let text = iam.token("k", r#""x":1"#);
     let token = Arc::new(UnverifiedJwt::parse(&text).unwrap().verify(&keys).unwrap());
-    for n in 0..MAX_BELIEVED * 2 {
+    for n in 0..MAX_VERIFIED * 2 {
         let mut sum = [0; 32];
         sum[..8].copy_from_slice(&n.to_le_bytes());
         verified.keep(sum, Arc::clone(&keys), Arc::clone(&token));
@@ -215,5 +215,5 @@ fn what_is_believed_is_bounded_and_bound_to_its_keys() {
         let others = Arc::new(keys.as_ref().clone());
         assert!(verified.find(&sum, &others).is_none(), "the keys have changed");
     }
-    assert!(verified.young.len() + verified.old.len() <= MAX_BELIEVED);
+    assert!(verified.young.len() + verified.old.len() <= MAX_VERIFIED);
 }

@@ -184,7 +184,7 @@ impl Seen {
 /// The state of the new name before a file or directory is moved there.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum TargetBefore<'a> {
-    /// Nothing; or nobody else knows the old name, so what is gone from it was moved.
+    /// Nothing; or only this client knows the old name, so that a missing file was moved.
     Nothing,
     /// This entry, which may be replaced.
     Entry(&'a DirEntry),

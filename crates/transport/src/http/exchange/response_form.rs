@@ -99,7 +99,7 @@ impl Exchange<'_> {
     }
 
     /// The size of a file whose last bytes were requested, and arrived without it. One that begins
-    /// the file is not believed: there are servers to which `bytes=-1` is `bytes=0-1`.
+    /// the file is ignored: there are servers to which `bytes=-1` is `bytes=0-1`.
     pub(crate) fn end_of(&self, arrived: &Range<u64>) -> Option<u64> {
         let is_tail = self.sent() == (&[], self.request.tail)
             && range::len(arrived) == self.request.tail

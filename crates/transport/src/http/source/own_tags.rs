@@ -1,4 +1,4 @@
-//! Entity tags that name a machine and not a version of the file.
+//! Entity tags that differ between the machines of a server, for one version of the file.
 //!
 //! Several machines behind one name may each have entity tags of their own for the same file, for
 //! example from its inode number. A request that is bound to the tag of one machine then fails at
