@@ -693,11 +693,6 @@ class Manifest:
     def _change(self) -> _Change:
         return _Change(self._db)
 
-    def dump(self) -> str:
-        """Return the whole manifest as text, for messages of failed tests."""
-        tables = {name: self._db.execute(f"SELECT * FROM {name}").fetchall() for name in ("files", "ranges", "leases")}  # noqa: S608
-        return json.dumps(tables, indent=1)
-
 
 class _Change:
     """A transaction that takes the write lock immediately."""

@@ -166,7 +166,7 @@ class Cluster:
                 return
             # Finally, nodes live long enough.
             self.step(patient=step > 5000)
-        pytest.fail(f"the job does not end:\n{self.manifest.dump()}")
+        pytest.fail(f"the job does not end: {list(self.manifest._db.iterdump())}")
 
     def step(self, *, patient):
         weights = {self.grant: 15, self.work: 65, self.absorb: 5, self.remove_fences: 10}
