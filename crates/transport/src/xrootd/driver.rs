@@ -69,7 +69,7 @@ pub(super) enum SessionEnd {
     Broken(Error),
 }
 
-/// The parts of a driver.
+/// The parts of a driver that its owner provides.
 pub(super) struct DriverParts<'a> {
     pub(super) session: Session,
     /// The first commands.
@@ -98,15 +98,8 @@ impl DriverParts<'_> {
 
 /// The driver of one session.
 pub(super) struct Driver<'a, S> {
-    session: Session,
+    parts: DriverParts<'a>,
     stream: S,
-    first: Vec<SessionCommand>,
-    commands: &'a mut UnboundedReceiver<SessionCommand>,
-    meter: Arc<ConnectionMeter>,
-    load: Arc<SessionLoad>,
-    config: TransportConfig,
-    name: String,
-    rtt: Duration,
     window: ReadWindow,
     buffer: BytesMut,
     /// The current size of a read.
@@ -157,28 +150,10 @@ enum DriverEvent {
 
 impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
     pub(super) fn new(parts: DriverParts<'a>, stream: S) -> Self {
-        let DriverParts {
-            session,
-            first,
-            commands,
-            meter,
-            load,
-            config,
-            name,
-            rtt,
-            round_trip,
-            ahead,
-        } = parts;
+        let DriverParts { rtt, round_trip, ahead, .. } = parts;
         Self {
-            session,
+            parts,
             stream,
-            first,
-            commands,
-            meter,
-            load,
-            config,
-            name,
-            rtt,
             window: ReadWindow::new(rtt),
             buffer: BytesMut::new(),
             read_bytes: FIRST_READ_BYTES,
@@ -204,26 +179,26 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
     }
 
     fn counters(&self) -> &TransferCounters {
-        self.meter.counters()
+        self.parts.meter.counters()
     }
 
     /// Runs until no handle to the session is left, or it fails.
     pub(super) async fn run(mut self) -> SessionEnd {
         // Waiting commands go into the first round trip.
-        std::mem::take(&mut self.first).into_iter().for_each(|command| self.take(command));
-        while let Ok(command) = self.commands.try_recv() {
+        std::mem::take(&mut self.parts.first).into_iter().for_each(|command| self.take(command));
+        while let Ok(command) = self.parts.commands.try_recv() {
             self.take(command);
         }
         loop {
             if let Err(error) = self.take_events(Bytes::new()) {
                 return self.over(error);
             }
-            self.load.set_abandoned(self.session.abandoned());
+            self.parts.load.set_abandoned(self.parts.session.abandoned());
             match self.turn().await {
                 DriverEvent::Command(Some(command)) => self.take(command),
                 DriverEvent::Command(None) => return SessionEnd::Unused,
                 DriverEvent::Read(Ok(0)) => {
-                    let error = self.session.ended();
+                    let error = self.parts.session.ended();
                     return self.over(error);
                 }
                 DriverEvent::Read(Ok(read)) => {
@@ -233,21 +208,21 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
                     let now = Instant::now();
                     self.window.received(read, now);
                     let bytes = self.buffer.split().freeze();
-                    let before = self.session.progress();
+                    let before = self.parts.session.progress();
                     if let Err(error) = self.take_events(bytes) {
                         return self.over(error);
                     }
-                    if self.session.progress() != before {
+                    if self.parts.session.progress() != before {
                         self.progressed = now;
                         self.midway = true;
                     }
                     self.learn();
                 }
                 DriverEvent::Read(Err(error)) | DriverEvent::WriteFailed(error) => {
-                    return match self.session.ended() {
+                    return match self.parts.session.ended() {
                         SessionError::Mispredicted { .. } => self.mispredicted(),
                         _ => {
-                            let error = broken(&self.name, error);
+                            let error = broken(&self.parts.name, error);
                             self.broken(error)
                         }
                     };
@@ -264,9 +239,9 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
 
     /// Reports the profile of the server to the session pool.
     fn learn(&mut self) {
-        if self.known != *self.session.profile() {
-            self.known = self.session.profile().clone();
-            self.load.learned(&self.known);
+        if self.known != *self.parts.session.profile() {
+            self.known = self.parts.session.profile().clone();
+            self.parts.load.learned(&self.known);
         }
     }
 
@@ -281,7 +256,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
         cx: &mut Context<'_>,
         clock: std::pin::Pin<&mut Sleep>,
     ) -> Poll<DriverEvent> {
-        if let Poll::Ready(command) = self.commands.poll_recv(cx) {
+        if let Poll::Ready(command) = self.parts.commands.poll_recv(cx) {
             return Poll::Ready(DriverEvent::Command(command));
         }
         if let Poll::Ready(error) = self.poll_write(cx) {
@@ -300,8 +275,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
 
     /// Writes pending bytes. Ready only with an error.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Error> {
-        while self.session.outgoing().has_remaining() {
-            match pin!(self.stream.write_buf(self.session.outgoing())).poll(cx) {
+        while self.parts.session.outgoing().has_remaining() {
+            match pin!(self.stream.write_buf(self.parts.session.outgoing())).poll(cx) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(std::io::ErrorKind::WriteZero.into()),
                 // A server that takes bytes cannot be expected to respond to them yet.
                 Poll::Ready(Ok(_)) => {
@@ -325,8 +300,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
         }
         let silence = match (self.jobs.is_empty(), self.midway) {
             (true, _) => Duration::from_secs(3600),
-            (false, false) => self.config.first_byte_timeout,
-            (false, true) => self.config.no_progress_timeout,
+            (false, false) => self.parts.config.first_byte_timeout,
+            (false, true) => self.parts.config.no_progress_timeout,
         };
         let dead = (self.progressed + silence).max(self.patience_until.unwrap_or(self.progressed));
         let later = self.later.iter().map(|(when, _)| when);
@@ -347,9 +322,9 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
             return None;
         }
         let limit = if self.midway {
-            self.config.no_progress_timeout
+            self.parts.config.no_progress_timeout
         } else {
-            self.config.first_byte_timeout
+            self.parts.config.first_byte_timeout
         };
         let patient = self.patience_until.is_some_and(|until| now < until);
         if patient || now < self.progressed + limit {
@@ -357,10 +332,10 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
         }
         let what = format!(
             "{}: the server sent nothing of what was requested for {} s",
-            self.name,
+            self.parts.name,
             limit.as_secs_f64()
         );
-        let before = format!("{}: no response within {} s", self.name, limit.as_secs_f64());
+        let before = format!("{}: no response within {} s", self.parts.name, limit.as_secs_f64());
         let error = Error::new(ErrorKind::Timeout, if self.midway { what } else { before });
         Some(error.with_failure(Failure::Interrupted(Delivery::Sent)))
     }
@@ -369,7 +344,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
     fn ask_again(&mut self) {
         let now = Instant::now();
         for (_, request_id) in self.later.extract_if(.., |(when, _)| *when <= now) {
-            self.session.resume(request_id);
+            self.parts.session.resume(request_id);
         }
         self.progressed = now;
     }
@@ -397,7 +372,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
                     SessionError::Over => Some(Failure::Interrupted(Delivery::Sent)),
                     _ => None,
                 };
-                let error = errors::session_over(&self.name, error);
+                let error = errors::session_over(&self.parts.name, error);
                 let error = match failure {
                     Some(failure) => error.with_failure(failure),
                     None => error,
@@ -409,7 +384,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
 
     /// Fails all jobs.
     fn broken(mut self, error: Error) -> SessionEnd {
-        debug!(server = %self.name, jobs = self.jobs.len(), %error, "session failed");
+        debug!(server = %self.parts.name, jobs = self.jobs.len(), %error, "session failed");
         self.end_all(|| JobError::Failed(error.clone()));
         SessionEnd::Broken(error)
     }
@@ -417,9 +392,9 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
     /// Ends all jobs with an error. The session takes no more commands, so that no job comes back
     /// to it.
     fn end_all(&mut self, error: impl Fn() -> JobError) {
-        self.commands.close();
+        self.parts.commands.close();
         for (_, job) in self.jobs.drain() {
-            self.load.done(job.bytes());
+            self.parts.load.done(job.bytes());
             job.fail(error());
         }
     }
@@ -427,7 +402,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
     /// Returns the jobs for another connection.
     fn mispredicted(mut self) -> SessionEnd {
         let commands = self.jobs.drain().map(|(id, job)| job.again(id)).collect();
-        SessionEnd::Mispredicted(Box::new(self.session.profile().clone()), commands)
+        SessionEnd::Mispredicted(Box::new(self.parts.session.profile().clone()), commands)
     }
 }
 

@@ -29,12 +29,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     /// Passes received bytes to the session, and handles its events.
     pub(super) fn take_events(&mut self, mut bytes: Bytes) -> Result<(), SessionError> {
         loop {
-            match self.session.receive(&mut bytes) {
+            match self.parts.session.receive(&mut bytes) {
                 Ok(Some(event)) => self.happened(event),
                 Ok(None) => return Ok(()),
                 Err(error) => {
                     // The events before the error are valid.
-                    while let Ok(Some(event)) = self.session.receive(&mut Bytes::new()) {
+                    while let Ok(Some(event)) = self.parts.session.receive(&mut Bytes::new()) {
                         self.happened(event);
                     }
                     return Err(error);
@@ -52,7 +52,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
                 self.counters().payload(bytes.len() as u64);
                 if let Some(RunningJob::Fetch(fetching)) = self.jobs.get_mut(&id) {
                     if let Some(since) = fetching.awaited_since.take() {
-                        self.load.saw_first_byte(since.elapsed());
+                        self.parts.load.saw_first_byte(since.elapsed());
                     }
                     (fetching.fetch.sink)(Part { offset, bytes });
                 }
@@ -98,7 +98,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
 
     /// The login is complete.
     fn ready(&mut self) {
-        debug!(server = %self.name, "session logged in");
+        debug!(server = %self.parts.name, "session logged in");
         self.met = true;
         self.learn();
         if !std::mem::replace(&mut self.is_open, true) {
@@ -166,7 +166,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
                 }
                 RunningJob::Ask(operation) => {
                     let name = operation.ask.what.name();
-                    name.map_or_else(|| self.name.clone(), |name| self.shown(name.id))
+                    name.map_or_else(|| self.parts.name.clone(), |name| self.shown(name.id))
                 }
             };
             job.fail(JobError::Failed(self.failure(&shown, failure)));
@@ -176,7 +176,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     /// The server does not know a file handle that it gave out. The next read opens the file again.
     fn forget(&mut self, name: u64) {
         if let Some(OpenedFile { file, .. }) = self.files.remove(&name) {
-            self.session.close(file);
+            self.parts.session.close(file);
         }
     }
 
@@ -191,7 +191,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     fn refused_read(&self, shown: &str, failure: RequestError) -> Error {
         let garbled = match &failure {
             RequestError::Refused { code, .. } => {
-                is_garbled(*code, self.config.verify == PageChecksums::Always)
+                is_garbled(*code, self.parts.config.verify == PageChecksums::Always)
             }
             _ => false,
         };
@@ -219,12 +219,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     /// retries later.
     fn wait(&mut self, request_id: RequestId, seconds: u32, message: &str) {
         let after = Duration::from_secs(seconds.clamp(1, MAX_SECONDS).into());
-        debug!(server = %self.name, ?after, message, "server asked to wait");
+        debug!(server = %self.parts.name, ?after, message, "server asked to wait");
         let Some(name) = self.opening.remove(&request_id) else {
             self.ask_later(request_id, after);
             return;
         };
-        self.session.cancel(request_id);
+        self.parts.session.cancel(request_id);
         let what = match message.trim_end_matches('\0') {
             "" => "the file is being staged".to_owned(),
             message => message.to_owned(),
@@ -239,7 +239,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     fn ask_later(&mut self, request_id: RequestId, after: Duration) {
         let waited = self.waited.entry(request_id).or_default();
         *waited += after;
-        if *waited <= self.config.first_byte_timeout {
+        if *waited <= self.parts.config.first_byte_timeout {
             let when = Instant::now() + after;
             self.later.push((when, request_id));
             self.patience_until = self.patience_until.max(Some(when));
@@ -248,7 +248,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         let so_far = waited.saturating_sub(after).as_secs();
         let what = format!(
             "{}: the server asked to wait {so_far} s so far, and now {} s more",
-            self.name,
+            self.parts.name,
             after.as_secs()
         );
         let error = Error::new(ErrorKind::Unavailable, what).with_failure(Failure::OneServer);
@@ -262,7 +262,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             matches!(job, RunningJob::Ask(operation) if operation.ask.what.name().is_some());
         let sent = if writes { self.sent_bytes } else { job.progressed() };
         let since = job.progressed().max(sent);
-        since + max_deferred(Some(job)) + self.config.first_byte_timeout
+        since + max_deferred(Some(job)) + self.parts.config.first_byte_timeout
     }
 
     /// Fails the jobs that received nothing of their own for too long, and the opens that they wait
@@ -273,7 +273,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         for id in starved {
             let what = format!(
                 "{}: the server sent nothing of what one request asked for, while it sent others",
-                self.name
+                self.parts.name
             );
             let error = Error::new(ErrorKind::Timeout, what)
                 .with_failure(Failure::Interrupted(Delivery::Sent));
@@ -302,7 +302,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             {
                 let what = format!(
                     "{}: the server announced a response and did not send it within {} s",
-                    self.name,
+                    self.parts.name,
                     MAX_DEFERRED.as_secs()
                 );
                 self.exhausted.push((request_id, Error::new(ErrorKind::Timeout, what)));
@@ -315,7 +315,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     pub(super) fn give_up_exhausted(&mut self) -> Option<Error> {
         for (request_id, error) in std::mem::take(&mut self.exhausted) {
             if let Some(name) = self.opening.remove(&request_id) {
-                self.session.cancel(request_id);
+                self.parts.session.cancel(request_id);
                 self.not_opened(name, || JobError::Failed(error.clone()));
                 continue;
             }
@@ -331,8 +331,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     /// The URL of a file in messages.
     pub(super) fn shown(&self, name: u64) -> String {
         match self.files.get(&name) {
-            Some(opened) => format!("{}/{}", self.name, opened.path),
-            None => self.name.clone(),
+            Some(opened) => format!("{}/{}", self.parts.name, opened.path),
+            None => self.parts.name.clone(),
         }
     }
 }

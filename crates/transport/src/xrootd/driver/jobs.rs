@@ -163,9 +163,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
                     match opening.map(|(request_id, _)| *request_id) {
                         Some(request_id) => {
                             self.opening.remove(&request_id);
-                            self.session.cancel(request_id);
+                            self.parts.session.cancel(request_id);
                         }
-                        None => drop(self.session.close(file)),
+                        None => drop(self.parts.session.close(file)),
                     }
                 }
             }
@@ -177,22 +177,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         if self.jobs.is_empty() {
             self.progressed = Instant::now();
             self.midway = false;
-            self.meter.watch(Some(self.rtt));
+            self.parts.meter.watch(Some(self.parts.rtt));
         }
     }
 
     fn begin_ask(&mut self, id: u64, ask: OperationJob) {
         self.begins();
         let request_id = match &ask.what {
-            Operation::Request(request) => Some(self.session.submit(request.clone())),
+            Operation::Request(request) => Some(self.parts.session.submit(request.clone())),
             Operation::List(path, _) => {
                 let list = Request::List { path: path.clone(), options: dirlist::STAT };
-                Some(self.session.submit(list))
+                Some(self.parts.session.submit(list))
             }
             Operation::Open(name) => match self.file(name) {
                 (_, None) => None,
                 (file, Some(_)) => {
-                    self.load.done(0);
+                    self.parts.load.done(0);
                     let reply = Completion::Opened { file, status: None };
                     drop(ask.reply.send(Ok(OperationResponse { reply })));
                     return;
@@ -200,16 +200,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             },
             Operation::Write(name, offset, bytes) => {
                 let (file, _) = self.file(name);
-                Some(self.session.write(file, *offset, bytes.clone()))
+                Some(self.parts.session.write(file, *offset, bytes.clone()))
             }
             Operation::Sync(name) => {
                 let (file, _) = self.file(name);
-                Some(self.session.sync(file))
+                Some(self.parts.session.sync(file))
             }
             Operation::Close(name) => {
                 let (file, _) = self.file(name);
                 self.files.remove(&name.id);
-                Some(self.session.close(file))
+                Some(self.parts.session.close(file))
             }
         };
         self.requests.extend(request_id.map(|request_id| (request_id, id)));
@@ -223,9 +223,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     fn begin_fetch(&mut self, id: u64, fetch: ReadJob) {
         self.begins();
         let (file, facts) = self.file(&fetch.name);
-        let trouble = facts.and_then(|facts| unexpected(&self.name, &fetch, facts));
+        let trouble = facts.and_then(|facts| unexpected(&self.parts.name, &fetch, facts));
         if let Some(error) = trouble.or_else(|| self.cannot_verify()) {
-            self.load.done(fetch.request.requested_bytes());
+            self.parts.load.done(fetch.request.requested_bytes());
             drop(fetch.reply.send(Err(JobError::Failed(error))));
             return;
         }
@@ -256,7 +256,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         if let Some(opened) = self.files.get(&name.id) {
             return (opened.file, opened.facts);
         }
-        let (file, request_id) = self.session.open(name.request.clone());
+        let (file, request_id) = self.parts.session.open(name.request.clone());
         let path = name.bare_path().to_owned();
         self.files.insert(name.id, OpenedFile { file, path, facts: None });
         self.opening.insert(request_id, name.id);
@@ -292,11 +292,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             self.waited.remove(&request_id);
             self.deferred.remove(&request_id);
         }
-        self.load.done(job.bytes());
-        trace!(server = %self.name, job = id, bytes = job.bytes(), "request finished");
+        self.parts.load.done(job.bytes());
+        trace!(server = %self.parts.name, job = id, bytes = job.bytes(), "request finished");
         self.progressed = Instant::now();
         if self.jobs.is_empty() {
-            self.load.saw_bandwidth(self.meter.bandwidth());
+            self.parts.load.saw_bandwidth(self.parts.meter.bandwidth());
             self.patience_until = None;
         }
         Some(job)
@@ -305,7 +305,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     /// Removes a job and cancels its requests.
     pub(super) fn give_up(&mut self, id: u64) -> Option<RunningJob> {
         let job = self.end(id)?;
-        job.requests().into_iter().for_each(|request_id| self.session.cancel(request_id));
+        job.requests().into_iter().for_each(|request_id| self.parts.session.cancel(request_id));
         Some(job)
     }
 
@@ -351,8 +351,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             // for later responses to other jobs.
             let round_trip = job.round_trip().max(self.first_round_trip);
             job.tally().round_trip = round_trip;
-            self.meter.counters().sent(round_trip, job.bytes());
-            trace!(server = %self.name, job = id, bytes = job.bytes(), "request sent");
+            self.parts.meter.counters().sent(round_trip, job.bytes());
+            trace!(server = %self.parts.name, job = id, bytes = job.bytes(), "request sent");
         }
     }
 
@@ -362,7 +362,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             job.note_progress();
             let tally = job.tally();
             if !std::mem::replace(&mut tally.answered, true) {
-                self.meter.counters().answered(tally.round_trip);
+                self.parts.meter.counters().answered(tally.round_trip);
             }
         }
     }

@@ -49,7 +49,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     /// Requests ranges. A range that is too long for a vector, is verified with checksums, or is
     /// the only one, becomes a request of its own.
     pub(super) fn read(&mut self, file: File, ranges: &[Range<u64>]) -> Vec<RequestId> {
-        let most = u64::from(self.session.vector_limits().element_bytes);
+        let most = u64::from(self.parts.session.vector_limits().element_bytes);
         let is_alone = |range: &Range<u64>| range::len(range) > most || self.verifies(range);
         let (mut alone, mut together): (Vec<_>, Vec<_>) =
             ranges.iter().cloned().partition(is_alone);
@@ -58,13 +58,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         }
         let mut requests = Vec::new();
         if !together.is_empty() {
-            requests.push(self.session.read_vector(file, &together));
+            requests.push(self.parts.session.read_vector(file, &together));
         }
         requests.extend(alone.into_iter().map(|range| {
             if self.verifies(&range) {
-                self.session.read_pages(file, range, false)
+                self.parts.session.read_pages(file, range, false)
             } else {
-                self.session.read(file, range)
+                self.parts.session.read(file, range)
             }
         }));
         requests
@@ -72,10 +72,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
 
     /// Returns whether a range is read with checksums.
     fn verifies(&self, range: &Range<u64>) -> bool {
-        match self.config.verify {
+        match self.parts.config.verify {
             PageChecksums::Never => false,
             PageChecksums::Long => {
-                range::len(range) >= LONG_BYTES && self.session.profile().has_pages()
+                range::len(range) >= LONG_BYTES && self.parts.session.profile().has_pages()
             }
             PageChecksums::Always => true,
         }
@@ -83,13 +83,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
 
     /// The error for a server that is known to have no page checksums, where they are required.
     pub(super) fn cannot_verify(&self) -> Option<Error> {
-        let profile = self.session.profile();
+        let profile = self.parts.session.profile();
         let is_known = self.met && profile.flags != 0;
         let lacks = is_known && !profile.is_manager() && !profile.has_pages();
-        (lacks && self.config.verify == PageChecksums::Always).then(|| {
+        (lacks && self.parts.config.verify == PageChecksums::Always).then(|| {
             let what = format!(
                 "{}: the server has no page checksums, which are required here; use roots://, where TLS protects the bytes",
-                self.name
+                self.parts.name
             );
             Error::new(ErrorKind::Unsupported, what).with_failure(Failure::OneServer)
         })
@@ -116,18 +116,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     /// Sends the requests that had to wait until the file was open.
     pub(super) fn fetch_on(&mut self, id: u64, file: File, facts: FileVersion) {
         let Some(RunningJob::Fetch(mut fetching)) = self.jobs.remove(&id) else { return };
-        let trouble = unexpected(&self.name, &fetching.fetch, facts);
+        let trouble = unexpected(&self.parts.name, &fetching.fetch, facts);
         if let Some(error) = trouble.or_else(|| self.cannot_verify()) {
-            fetching.requests.iter().for_each(|request_id| self.session.cancel(*request_id));
+            fetching.requests.iter().for_each(|request_id| self.parts.session.cancel(*request_id));
             let job = RunningJob::Fetch(fetching);
-            self.load.done(job.bytes());
+            self.parts.load.done(job.bytes());
             job.fail(JobError::Failed(error));
             return;
         }
         let further = self.read_tail(file, &fetching.fetch, facts);
         if !further.is_empty() {
             // The tail needs another round trip, and its bytes are a packet train of their own.
-            self.meter.watch(Some(self.rtt));
+            self.parts.meter.watch(Some(self.parts.rtt));
         }
         fetching.facts = Some(facts);
         self.sent_further(id, &mut fetching, further, 0);
@@ -221,7 +221,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         fetching.repairs.damaged += pages.len();
         self.counters().damaged(pages.len() as u64);
         let at = pages.first().map_or(0, |page| page.start);
-        debug!(server = %self.name, pages = pages.len(), at, times, "damaged pages, reading them again");
+        debug!(server = %self.parts.name, pages = pages.len(), at, times, "damaged pages, reading them again");
         let why = match () {
             () if times >= MAX_REPAIRS => format!("the page at {at} arrived damaged every time"),
             () if fetching.repairs.damaged > MAX_DAMAGED => {
@@ -229,7 +229,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             }
             () => {
                 let bytes = range::total_bytes(&pages);
-                let again = pages.into_iter().map(|page| self.session.read_pages(file, page, true));
+                let again =
+                    pages.into_iter().map(|page| self.parts.session.read_pages(file, page, true));
                 let requests: Vec<_> = again.collect();
                 fetching
                     .repairs
