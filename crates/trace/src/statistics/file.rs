@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::time::Duration;
 
 /// Statistics of the reads of a file, or of all files.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct FileStatistics {
     /// The name of the file; empty for all files.
     pub name: String,
@@ -102,15 +102,13 @@ const NEAR_BYTES: u64 = 500_000;
 /// Statistics of a file so far.
 #[derive(Debug, Default)]
 pub(super) struct FileState {
-    counts: Counts,
+    /// The counts; [`Self::statistics`] sets the name, the times and the histograms.
+    statistics: FileStatistics,
     waited: Duration,
     longest_wait: Duration,
     coverage: Coverage,
-    distinct_bytes: u64,
     sizes: PowerOfTwo,
-    displacements: Displacements,
     logarithmic: Logarithmic,
-    runs: Runs,
     lengths: PowerOfTwo,
     /// The end of the last range.
     end: Option<u64>,
@@ -118,24 +116,11 @@ pub(super) struct FileState {
     run_bytes: u64,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-struct Counts {
-    reads: u64,
-    vector_reads: u64,
-    ranges: u64,
-    bytes: u64,
-    present: u64,
-    in_flight: u64,
-    partial: u64,
-    absent: u64,
-    absent_bytes: u64,
-}
-
 impl FileState {
     /// Adds a read, which was submitted after all those added before.
     pub(super) fn add(&mut self, read: &TracedRead) {
         let bytes = read.bytes();
-        let counts = &mut self.counts;
+        let counts = &mut self.statistics;
         counts.reads += 1;
         counts.vector_reads += u64::from(read.ranges.len() > 1);
         counts.ranges += read.ranges.len() as u64;
@@ -164,7 +149,7 @@ impl FileState {
     /// Adds the displacement of a range that begins at `start`.
     fn displace(&mut self, start: u64) {
         let Some(end) = self.end else { return };
-        let all = &mut self.displacements;
+        let all = &mut self.statistics.displacements;
         let displacement = i128::from(start) - i128::from(end);
         let limit = i64::MAX;
         let displacement =
@@ -184,9 +169,10 @@ impl FileState {
         let ranges = std::mem::take(&mut self.run_ranges);
         let bytes = std::mem::take(&mut self.run_bytes);
         if ranges > 0 {
-            self.runs.count += 1;
-            self.runs.longest_ranges = self.runs.longest_ranges.max(ranges);
-            self.runs.longest_bytes = self.runs.longest_bytes.max(bytes);
+            let runs = &mut self.statistics.runs;
+            runs.count += 1;
+            runs.longest_ranges = runs.longest_ranges.max(ranges);
+            runs.longest_bytes = runs.longest_bytes.max(bytes);
             self.lengths.add(ranges);
         }
     }
@@ -194,13 +180,13 @@ impl FileState {
     /// Ends the statistics after the last read.
     pub(super) fn end(&mut self) {
         self.end_run();
-        self.distinct_bytes = self.coverage.bytes();
+        self.statistics.distinct_bytes = self.coverage.bytes();
     }
 
     /// Adds the statistics of another file, which has ended.
     pub(super) fn join(&mut self, other: &Self) {
-        let counts = &mut self.counts;
-        let more = &other.counts;
+        let counts = &mut self.statistics;
+        let more = &other.statistics;
         counts.reads += more.reads;
         counts.vector_reads += more.vector_reads;
         counts.ranges += more.ranges;
@@ -210,20 +196,20 @@ impl FileState {
         counts.partial += more.partial;
         counts.absent += more.absent;
         counts.absent_bytes = counts.absent_bytes.saturating_add(more.absent_bytes);
+        counts.distinct_bytes = counts.distinct_bytes.saturating_add(more.distinct_bytes);
         self.waited = self.waited.saturating_add(other.waited);
         self.longest_wait = self.longest_wait.max(other.longest_wait);
-        self.distinct_bytes = self.distinct_bytes.saturating_add(other.distinct_bytes);
         self.sizes.join(&other.sizes);
-        let all = &mut self.displacements;
-        let more = &other.displacements;
+        let all = &mut counts.displacements;
+        let more = &other.statistics.displacements;
         all.count += more.count;
         all.sequential += more.sequential;
         all.backward += more.backward;
         all.near += more.near;
         all.plain.join(&more.plain);
         self.logarithmic.join(&other.logarithmic);
-        let runs = &mut self.runs;
-        let more = &other.runs;
+        let runs = &mut counts.runs;
+        let more = &other.statistics.runs;
         runs.count += more.count;
         runs.longest_ranges = runs.longest_ranges.max(more.longest_ranges);
         runs.longest_bytes = runs.longest_bytes.max(more.longest_bytes);
@@ -232,37 +218,18 @@ impl FileState {
 
     /// Converts the state to statistics with a name.
     pub(super) fn statistics(self, name: String) -> FileStatistics {
-        let Counts {
-            reads,
-            vector_reads,
-            ranges,
-            bytes,
-            present,
-            in_flight,
-            partial,
-            absent,
-            absent_bytes,
-        } = self.counts;
+        let statistics = self.statistics;
         FileStatistics {
             name,
-            reads,
-            vector_reads,
-            ranges,
-            bytes,
-            distinct_bytes: self.distinct_bytes,
-            present,
-            in_flight,
-            partial,
-            absent,
-            absent_bytes,
             waited_seconds: self.waited.as_secs_f64(),
             longest_wait_seconds: self.longest_wait.as_secs_f64(),
             sizes: self.sizes.bins(),
             displacements: Displacements {
                 logarithmic: self.logarithmic.bins(),
-                ..self.displacements
+                ..statistics.displacements
             },
-            runs: Runs { lengths: self.lengths.bins(), ..self.runs },
+            runs: Runs { lengths: self.lengths.bins(), ..statistics.runs },
+            ..statistics
         }
     }
 }
