@@ -27,9 +27,8 @@ use config::ClientConfig;
 use context::ClientContext;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_read::cache::file::ReadTotals;
-use hither_transport::{SourceTraffic, TransferCounters};
+use hither_transport::{SourceTraffic, TransferCounters, TransferTotals};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Opens files and runs queries.
 #[derive(Debug)]
@@ -82,21 +81,9 @@ impl Client {
     /// [`RemoteFile::read_at`]: crate::RemoteFile::read_at
     #[must_use]
     pub fn report(&self) -> Report {
-        let totals = self.counters().totals();
+        let all = Report::between(&TransferTotals::default(), &self.counters().totals());
         let reads = self.reads();
-        Report {
-            requests: totals.requests,
-            round_trips: totals.round_trips,
-            connections: totals.connections,
-            bytes_requested: totals.bytes_requested,
-            bytes_received: totals.bytes_received,
-            bytes_payload: totals.bytes_payload,
-            bytes_used: reads.bytes_used,
-            whole_file_downloads: totals.whole_files,
-            connect_seconds: Duration::from_micros(totals.connect_micros).as_secs_f64(),
-            reads: reads.into(),
-            ..Report::default()
-        }
+        Report { bytes_used: reads.bytes_used, reads: reads.into(), ..all }
     }
 
     /// Hits and misses of reads through the cache, and the use of prefetched bytes.

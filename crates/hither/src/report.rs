@@ -2,7 +2,9 @@
 
 use hither_core::SourceReport;
 use hither_read::cache::file::ReadTotals;
+use hither_transport::TransferTotals;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// The report of one job. Bytes and requests equal those in the server's log.
 ///
@@ -90,6 +92,22 @@ impl From<ReadTotals> for ReadReport {
 }
 
 impl Report {
+    /// The requests, bytes and connections of a client between two states of its counters.
+    pub(crate) fn between(before: &TransferTotals, after: &TransferTotals) -> Self {
+        let connect = after.connect_micros.saturating_sub(before.connect_micros);
+        Self {
+            requests: after.requests - before.requests,
+            round_trips: after.round_trips - before.round_trips,
+            connections: after.connections - before.connections,
+            bytes_requested: after.bytes_requested - before.bytes_requested,
+            bytes_received: after.bytes_received - before.bytes_received,
+            bytes_payload: after.bytes_payload - before.bytes_payload,
+            whole_file_downloads: after.whole_files - before.whole_files,
+            connect_seconds: Duration::from_micros(connect).as_secs_f64(),
+            ..Self::default()
+        }
+    }
+
     /// Bytes of the file that were fetched and not used.
     #[must_use]
     pub fn bytes_wasted(&self) -> u64 {

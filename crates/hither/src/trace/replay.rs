@@ -275,20 +275,11 @@ fn report<'a>(
     files: impl Iterator<Item = &'a RemoteFile>,
 ) -> Report {
     let rtt = files.filter_map(|file| file.origin.source.link().rtt).max();
-    let connect = after.connect_micros.saturating_sub(before.connect_micros);
     Report {
         seconds: all.seconds,
-        requests: after.requests - before.requests,
-        round_trips: after.round_trips - before.round_trips,
-        connections: after.connections - before.connections,
-        bytes_requested: after.bytes_requested - before.bytes_requested,
-        bytes_received: after.bytes_received - before.bytes_received,
-        bytes_payload: after.bytes_payload - before.bytes_payload,
         bytes_used: all.bytes,
-        whole_file_downloads: after.whole_files - before.whole_files,
-        connect_seconds: Duration::from_micros(connect).as_secs_f64(),
         rtt_seconds: rtt.unwrap_or_default().as_secs_f64(),
-        ..Report::default()
+        ..Report::between(before, after)
     }
 }
 

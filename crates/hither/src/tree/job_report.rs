@@ -1,8 +1,8 @@
 //! The report of a job on a tree: its own times, and the difference of the client's counters.
 
+use crate::Report;
 use crate::file::origin::FileOrigin;
 use crate::tree::scan::ScanTotals;
-use crate::{ReadReport, Report};
 use hither_transport::{TransferCounters, TransferTotals};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -36,29 +36,19 @@ pub(crate) fn report(
     after: &TransferTotals,
     file: &FileOrigin,
 ) -> Report {
-    let micros = |micros: u64| Duration::from_micros(micros).as_secs_f64();
     let (sources, notices) = file.replicas();
-    let connect = after.connect_micros.saturating_sub(before.connect_micros);
     Report {
         seconds: at.elapsed().as_secs_f64(),
-        requests: after.requests - before.requests,
-        whole_file_downloads: after.whole_files - before.whole_files,
-        round_trips: after.round_trips - before.round_trips,
-        connections: after.connections - before.connections,
-        bytes_requested: after.bytes_requested - before.bytes_requested,
-        bytes_received: after.bytes_received - before.bytes_received,
-        bytes_payload: after.bytes_payload - before.bytes_payload,
         bytes_used: timings.metadata_bytes + timings.scan.bytes_used,
         retries: timings.scan.retries,
-        connect_seconds: micros(connect),
         rtt_seconds: file.source.link().rtt.unwrap_or_default().as_secs_f64(),
         open_seconds: timings.open.as_secs_f64(),
         data_seconds: timings.scan.transfer.as_secs_f64(),
         decode_seconds: timings.scan.decode.as_secs_f64(),
         compute_seconds: timings.scan.compute.as_secs_f64(),
-        reads: ReadReport::default(),
         metadata_from_store: timings.from_store,
         sources,
         notices,
+        ..Report::between(before, after)
     }
 }
