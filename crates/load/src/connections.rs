@@ -170,7 +170,7 @@ pub fn fair_share(bytes: u64, others: u64, connections: usize) -> usize {
 }
 
 /// Small files to copy at the same time, from or to a server that takes `max_requests` requests at
-/// a time. A file of at most [`SMALL_FILE_BYTES`] waits one round trip or more for each of its
+/// a time. A file of at most 128 KiB waits one round trip or more for each of its
 /// requests, and moves few bytes. So there are sixteen files for each millisecond: of 10 KB and two
 /// round trips each, they fill 640 Mbit/s on a path of any length up to 128 ms.
 #[must_use]
@@ -180,8 +180,6 @@ pub fn for_small_files(link: &LinkEstimate, max_requests: usize) -> usize {
     by_latency.clamp(MIN_SMALL_FILES, MAX_SMALL_FILES).min(max_requests)
 }
 
-/// The maximum size of a small file, in bytes.
-pub const SMALL_FILE_BYTES: u64 = 128 * 1024;
 /// Small files at the same time on the shortest path.
 pub const MIN_SMALL_FILES: usize = 16;
 /// Maximum small files at the same time: together they hold less than the memory of a copy.

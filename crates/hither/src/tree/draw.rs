@@ -3,7 +3,7 @@
 use crate::Report;
 use crate::client::Client;
 use crate::tree::RemoteTree;
-use crate::tree::job_report::{JobStart, PhaseTimings, report};
+use crate::tree::job_report::{PhaseTimings, report};
 use crate::tree::progress::ScanProgress;
 use crate::tree::scan::{ChunkColumns, ChunkPieces, Scan};
 use crate::tree::tree_url::TreeUrl;
@@ -71,33 +71,8 @@ impl Client {
         progress: &ScanProgress,
     ) -> Result<DrawResult> {
         let tree = self.open_tree(&target.url, target.tree.as_deref())?;
-        self.draw_since(&tree.began, &tree, request, progress)
-    }
-
-    /// Draws a histogram of a tree that is open or being opened. The report starts here, and
-    /// includes everything else that the client does at the same time.
-    ///
-    /// # Errors
-    ///
-    /// As [`Client::draw`].
-    pub fn draw_tree(
-        &self,
-        tree: &RemoteTree,
-        request: &DrawRequest,
-        progress: &ScanProgress,
-    ) -> Result<DrawResult> {
-        self.draw_since(&JobStart::now(self.counters()), tree, request, progress)
-    }
-
-    fn draw_since(
-        &self,
-        start: &JobStart,
-        tree: &RemoteTree,
-        request: &DrawRequest,
-        progress: &ScanProgress,
-    ) -> Result<DrawResult> {
         let drawing = self.block_on(async {
-            match draw(tree, request, progress).await {
+            match draw(&tree, request, progress).await {
                 // The stored metadata were of an older version of the file.
                 Err(error) if error.kind() == ErrorKind::Changed && tree.file.forget_metadata() => {
                     draw(&tree.reopen(), request, progress).await
@@ -107,7 +82,7 @@ impl Client {
         });
         progress.done();
         let (mut drawing, timings) = drawing?;
-        drawing.report = report(&timings, start, &self.counters().totals(), &tree.file);
+        drawing.report = report(&timings, &tree.began, &self.counters().totals(), &tree.file);
         Ok(drawing)
     }
 }

@@ -1,7 +1,7 @@
 //! Names of branches with characters that mean something else in expressions.
 
 use crate::support::rig::client;
-use hither::{ArraysRequest, DrawRequest, ScanProgress};
+use hither::{ArraysRequest, DrawRequest, ScanProgress, TreeUrl};
 use hither_formats::Values;
 use hither_testkit::root_writer::samples::{classes, floats, jagged, objects};
 use hither_testkit::root_writer::{Branch, Style, Tree, write, write_with_classes};
@@ -43,8 +43,9 @@ fn a_branch_is_read_by_its_name_before_the_name_is_an_expression() {
         assert_eq!(values, NAMES.map(|(_, value)| Values::F32(vec![value])), "cut {cut}");
     }
     for (name, value) in NAMES {
-        let drawing =
-            client.draw_tree(&tree, &DrawRequest::new(name, Some(name)), &progress).unwrap();
+        let target = TreeUrl { url: path.to_str().unwrap().to_owned(), tree: Some("T".to_owned()) };
+        let request = DrawRequest::new(name, Some(name));
+        let drawing = client.draw(&target, &request, &progress).unwrap();
         assert_eq!(drawing.histogram.mean, f64::from(value), "{name}");
     }
     let computed = ArraysRequest::new(vec!["b/a".to_owned(), "`a/b`*2".to_owned()]);
