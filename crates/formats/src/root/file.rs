@@ -308,13 +308,24 @@ impl RootFile {
 
     fn find(&self, wanted: &str, bytes: &SparseBytes) -> Result<Got<Key>> {
         let (path, cycle) = split_cycle(wanted);
-        let mut parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-        let name = parts.pop().unwrap_or_default();
+        let mut name = path.trim_matches('/');
+        let named = |key: &Key, name: &str| {
+            key.name == name && cycle.is_none_or(|cycle| key.cycle == cycle)
+        };
         let mut keys = self.keys.clone();
         let mut budget = u64::MAX;
-        for part in parts.into_iter().take(MAX_DEPTH) {
+        for _ in 0..=MAX_DEPTH {
+            // The names of trees may have slashes, too.
+            let trees = newest(&keys, |key| is_tree(&key.class) && named(key, name));
+            if let Some(key) = trees.first() {
+                return Ok(Got::Have((*key).clone()));
+            }
+            let Some((part, below)) = name.split_once('/') else { break };
             let directories = newest(&keys, |key| is_directory(&key.class));
             let Some(directory) = directories.iter().find(|key| key.name == part) else {
+                if keys.iter().any(|key| named(key, name)) {
+                    break;
+                }
                 let names = directories.iter().map(|key| key.name.as_str());
                 let suggestion = Suggestion::similar_or_all(part, names);
                 let name = part.to_owned();
@@ -324,12 +335,9 @@ impl RootFile {
                 Got::Have(keys) => keys,
                 Got::Missing(range) => return Ok(Got::Missing(range)),
             };
+            name = below.trim_start_matches('/');
         }
-        let named = |key: &Key| key.name == name && cycle.is_none_or(|cycle| key.cycle == cycle);
-        if let Some(key) = newest(&keys, |key| is_tree(&key.class) && named(key)).first() {
-            return Ok(Got::Have((*key).clone()));
-        }
-        if let Some(key) = keys.iter().find(|key| named(key)) {
+        if let Some(key) = keys.iter().find(|key| named(key, name)) {
             return Err(not_a_tree(path, key));
         }
         let trees = newest(&keys, |key| is_tree(&key.class));

@@ -139,6 +139,20 @@ fn an_rntuple_is_found_and_the_error_says_how_to_read_it() {
 }
 
 #[test]
+fn a_tree_with_a_slash_in_its_name_is_found_at_the_top_and_in_a_directory() {
+    let bytes = renamed(&["slXash", "T", "deep/slXash", "slX/T"], "slXash", "sl/ash");
+    let file = done(RootFile::open(&bytes));
+    let trees = done(file.trees(&bytes));
+    let paths: Vec<_> = trees.iter().map(|tree| tree.path.as_str()).collect();
+    assert_eq!(paths, ["sl/ash", "T", "deep/sl/ash", "slX/T"]);
+    for path in paths.into_iter().chain(["sl/ash;1", "/deep/sl/ash"]) {
+        done(file.tree(Some(path), &bytes));
+    }
+    let error = file.tree(Some("sl/as"), &bytes).unwrap_err().to_string();
+    assert!(error.starts_with("no directory `sl`"), "{error}");
+}
+
+#[test]
 fn the_error_for_a_file_without_trees_names_its_objects() {
     let bytes = renamed(&["T"], "\x05TTree\x01T", "\x05TList\x01T");
     let error = done(RootFile::open(&bytes)).tree(None, &bytes).unwrap_err().to_string();
