@@ -147,7 +147,9 @@ pub fn classify(
         | StatusCode::SEE_OTHER
         | StatusCode::TEMPORARY_REDIRECT
         | StatusCode::PERMANENT_REDIRECT => {
-            let location = text(headers, &LOCATION).filter(|location| !location.is_empty());
+            // Some servers do not encode the letters of names.
+            let location = headers.get(LOCATION).and_then(|it| str::from_utf8(it.as_bytes()).ok());
+            let location = location.map(|it| it.trim().to_owned()).filter(|it| !it.is_empty());
             let location = location.ok_or(RangeResponseError::NoLocation { status })?;
             Ok(RangeResponse::Redirect { status, location })
         }

@@ -143,11 +143,11 @@ fn only_a_request_for_several_ranges_can_be_too_large() {
 fn redirects_need_a_place_to_go_to() {
     for status in [301, 302, 303, 307, 308] {
         let status_code = StatusCode::from_u16(status).unwrap();
-        let location = "../other?x=1".to_owned();
-        assert_eq!(
-            answer(status, &[("location", "../other?x=1")], 2),
-            Ok(RangeResponse::Redirect { status: status_code, location })
-        );
+        for location in ["../other?x=1", "/späti"] {
+            let expected =
+                Ok(RangeResponse::Redirect { status: status_code, location: location.to_owned() });
+            assert_eq!(answer(status, &[("location", location)], 2), expected);
+        }
         let nowhere = Err(RangeResponseError::NoLocation { status: status_code });
         assert_eq!(answer(status, &[], 2), nowhere);
         assert_eq!(answer(status, &[("location", " ")], 2), nowhere);

@@ -105,7 +105,8 @@ fn http_redirect(
         return Ok(None);
     };
     let invalid = |what| Error::new(ErrorKind::Protocol, format!("{from}: the server {what}"));
-    let reference = reference.to_str().map_err(|_| invalid("redirects to an invalid URL"))?;
+    let reference = str::from_utf8(reference.as_bytes());
+    let reference = reference.map_err(|_| invalid("redirects to an invalid URL"))?;
     if !can_resend {
         return Err(invalid(
             "redirected after a part of the file was sent, which cannot be sent again",
@@ -228,6 +229,15 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_redirect_may_have_letters_that_are_not_encoded() {
+        let call = HttpRequest::new(Method::GET, Location::parse("http://host/f").unwrap());
+        let to = http::HeaderValue::from_bytes("/späti".as_bytes()).unwrap();
+        let headers = HeaderMap::from_iter([(header::LOCATION, to)]);
+        let next = next_request(&call, StatusCode::FOUND, &headers, &Credentials::default());
+        assert_eq!(next.unwrap().unwrap().location.to_string(), "http://host/sp%C3%A4ti");
     }
 
     #[test]
