@@ -7,7 +7,7 @@
 //! when it is renewed.
 
 use crate::config::TransportConfig;
-use crate::http::server_reason::quoted_reason;
+use crate::http::server_reason::{is_reason, quoted_reason};
 use crate::location::Location;
 use hither_auth::{Action, AuthError, Authorization, RejectedRequest, Secret, TokenGeneration};
 use hither_core::error::{Error, ErrorKind, Result};
@@ -130,15 +130,31 @@ pub(crate) fn refusal(
         _ => return None,
     };
     let challenge = headers.get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
-    let why = explained(location, config, action(method), status.as_u16(), challenge);
+    let quoted = quoted_reason(headers, body);
+    // Servers of hither state the same in both.
+    let is_said = is_reason(&quoted);
+    let challenge = challenge.filter(|_| !is_said);
+    let is_explained = is_said || challenge.is_some_and(|it| it.contains("error_description="));
+    let refusal = RefusalFacts { action: action(method), challenge, is_explained };
+    let why = explained(location, config, status.as_u16(), refusal);
+    let why = if why.is_empty() { why } else { format!(": {why}") };
     let reason = status.canonical_reason().unwrap_or_default();
     let code = status.as_u16();
-    let quoted = quoted_reason(headers, body);
     let advice = location.token_advice();
     Some(Error::new(
         kind,
-        format!("{location}: the server responded with {code} ({reason}){quoted}: {why}{advice}"),
+        format!("{location}: the server responded with {code} ({reason}){quoted}{why}{advice}"),
     ))
+}
+
+/// The facts of a refusal besides its status.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RefusalFacts<'a> {
+    pub(crate) action: Action,
+    /// The field `WWW-Authenticate`.
+    pub(crate) challenge: Option<&'a str>,
+    /// The server has stated its reason.
+    pub(crate) is_explained: bool,
 }
 
 /// The likely reason why a server rejected a request with an error that corresponds to the HTTP
@@ -146,14 +162,14 @@ pub(crate) fn refusal(
 pub(crate) fn explained(
     location: &Location,
     config: &TransportConfig,
-    action: Action,
     status: u16,
-    challenge: Option<&str>,
+    refusal: RefusalFacts<'_>,
 ) -> String {
+    let RefusalFacts { action, challenge, is_explained } = refusal;
     let requested = location.original_origin();
     let at = &location.current_origin();
-    let refusal =
-        RejectedRequest { requested, at, action, path: location.path(), status, challenge };
+    let path = location.path();
+    let refusal = RejectedRequest { requested, at, action, path, status, challenge, is_explained };
     location.credentials(&config.credentials).explain_rejection(&refusal, SystemTime::now())
 }
 

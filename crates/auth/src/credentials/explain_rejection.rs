@@ -1,7 +1,8 @@
 //! Explanation of a rejected request (401, 403), as far as the client can know the reason.
 //!
-//! Servers answer 401 or 403 and rarely state more. But the client knows the credential that it
-//! sent, and can compare the claims of a token with the request. The explanation is a clause for
+//! Servers answer 401 or 403 and rarely state more. If one does, its reason stands, and the
+//! explanation only says which credential was sent. Otherwise the client knows the credential that
+//! it sent, and can compare the claims of a token with the request. The explanation is a clause for
 //! the end of an error message:
 //!
 //! - the credential that was sent, its source, and its owner; or that none was sent, why, and the
@@ -36,28 +37,32 @@ pub struct RejectedRequest<'a> {
     pub status: u16,
     /// The field `WWW-Authenticate` of the response.
     pub challenge: Option<&'a str>,
+    /// The server has stated its reason, so that nothing is to be guessed.
+    pub is_explained: bool,
 }
 
 impl Credentials {
     /// Explains a rejected request. May read the certificate's files.
     #[must_use]
     pub fn explain_rejection(&self, rejected: &RejectedRequest<'_>, now: SystemTime) -> String {
-        let RejectedRequest { requested, at, .. } = *rejected;
+        let RejectedRequest { requested, at, is_explained, .. } = *rejected;
         let (chosen, mut problems) = self.chosen_for(requested);
         let mut clauses = match (&chosen, self.withheld(requested, at)) {
+            (ChosenCredential::Nothing, _) if is_explained && rejected.status != 401 => Vec::new(),
             (ChosenCredential::Nothing, _) => vec![self.nothing(rejected)],
             (chosen, Some(why)) => vec![withheld(chosen, why, rejected)],
             (ChosenCredential::Basic(basic, place), None) => {
                 let user = quoted(basic.user());
                 vec![match rejected.status {
                     401 => format!("the password of user {user} from {place} was rejected"),
+                    _ if is_explained => format!("the password of user {user} was sent"),
                     _ => format!("{} is not allowed for user {user}", rejected.action.verb()),
                 }]
             }
             (ChosenCredential::Token(cached), None) => token(cached, rejected, seconds(now)),
         };
         let withheld = self.withheld(requested, at).is_some();
-        let certificate = if withheld || !at.is_encrypted() {
+        let certificate = if withheld || is_explained || !at.is_encrypted() {
             Ok(None)
         } else {
             self.load_certificate(now, &mut problems)
@@ -147,6 +152,9 @@ fn token(cached: &CachedToken, rejected: &RejectedRequest<'_>, now: i64) -> Vec<
         .filter_map(|(name, value)| value.as_ref().map(|value| format!("{name} {}", quoted(value))))
         .collect();
     let owner = if owner.is_empty() { String::new() } else { format!(" ({})", owner.join(", ")) };
+    if rejected.is_explained {
+        return vec![format!("the token from {}{owner} was sent", cached.place)];
+    }
     let blamed = blamed(claims, rejected, now);
     let sent = format!("the token from {}{owner} was rejected", cached.place);
     if blamed.is_empty() {

@@ -81,6 +81,7 @@ fn explained(token: &Secret, path: &str, challenge: &str) {
             path,
             status,
             challenge,
+            is_explained: false,
         };
         let text = credentials.explain_rejection(&refusal, now);
         assert!(text.chars().count() < 4_000, "{} bytes", text.len());

@@ -20,6 +20,22 @@ pub(crate) fn quoted_reason(headers: &HeaderMap, body: &[u8]) -> String {
     line.filter(|_| is_plain(headers)).map(quoted).unwrap_or_default()
 }
 
+/// The ends of texts that only repeat the status.
+const STATUS_ALONE: [&str; 6] = [
+    "access denied",
+    "authentication is required",
+    "authentication required",
+    "forbidden",
+    "permission denied",
+    "unauthorized",
+];
+
+/// Returns true if a text of [`said`] says more than the status of a refusal.
+pub(crate) fn is_reason(said: &str) -> bool {
+    let text = said.trim_end_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+    !text.is_empty() && !STATUS_ALONE.iter().any(|it| text.ends_with(it))
+}
+
 /// A reason in quotes, after a comma.
 pub(crate) fn quoted(line: &str) -> String {
     // Nothing that would move or reorder text on a terminal.
@@ -69,6 +85,14 @@ mod tests {
             blanked("GET /f?id=1 by Bearer Secret, Secret".into(), secrets.to_vec()),
             "GET /f?id=1 by ..., ..."
         );
+        for (text, is_reason) in [
+            (&b"the server is read-only"[..], true),
+            (b"403 Forbidden\n", false),
+            (b"Unable to open /x; permission denied.", false),
+            (b"", false),
+        ] {
+            assert_eq!(super::is_reason(&quoted_reason(&plain, text)), is_reason, "{text:?}");
+        }
         assert_eq!(quoted_reason(&plain, b" \n"), "");
         assert_eq!(quoted_reason(&HeaderMap::new(), b"<html>"), "");
     }

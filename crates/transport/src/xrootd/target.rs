@@ -1,6 +1,6 @@
 //! The target of a request after redirects: URL, sessions, and path with credentials.
 
-use crate::authorization;
+use crate::authorization::{self, RefusalFacts};
 use crate::layers::credential::RequestCredential;
 use crate::location::{Location, Protocol};
 use crate::network::Network;
@@ -134,7 +134,8 @@ impl XrootdTarget {
             ErrorKind::PermissionDenied => 403,
             _ => return error,
         };
-        let why = authorization::explained(&self.location, network.config(), action, status, None);
+        let refusal = RefusalFacts { action, challenge: None, is_explained: false };
+        let why = authorization::explained(&self.location, network.config(), status, refusal);
         error.map_message(|message| format!("{message}: {why}"))
     }
 }

@@ -35,6 +35,7 @@ fn explain(credentials: &Credentials, action: Action, path: &str, status: u16) -
         path,
         status,
         challenge: None,
+        is_explained: false,
     };
     credentials.explain_rejection(&refusal, now())
 }
@@ -105,6 +106,31 @@ fn several_wrong_claims_are_named() {
         text.contains("(exp), and it is meant for `x` (aud)") && text.contains("(scope)"),
         "{text}"
     );
+}
+
+#[test]
+fn nothing_is_guessed_beside_a_reason_of_the_server() {
+    let requested = Origin::parse("https://se.site.org:1094/").unwrap();
+    let told = |credentials: &Credentials, status| {
+        let refusal = RejectedRequest {
+            requested: &requested,
+            at: &requested,
+            action: Action::Create,
+            path: "/a",
+            status,
+            challenge: None,
+            is_explained: true,
+        };
+        credentials.explain_rejection(&refusal, now())
+    };
+    let token = jwt(r#"{"sub":"me","iss":"https://iam","aud":"x","scope":"openid"}"#);
+    let sent = "the token from the token (subject `me`, issuer `https://iam`) was sent";
+    assert_eq!([401, 403].map(|status| told(&with_token(token.clone()), status)), [sent, sent]);
+    let basic = Basic::new("me", Secret::new("hush")).unwrap();
+    let config = CredentialConfig { basic: Some(basic), ..Default::default() };
+    assert_eq!(told(&Credentials::new(config), 403), "the password of user `me` was sent");
+    assert_eq!(told(&Credentials::default(), 403), "");
+    assert!(told(&Credentials::default(), 401).contains("none is configured"));
 }
 
 #[test]
@@ -181,6 +207,7 @@ fn a_withheld_credential_is_explained() {
             path: "/",
             status: 401,
             challenge: None,
+            is_explained: false,
         };
         credentials.explain_rejection(&refusal, now())
     };
@@ -225,6 +252,7 @@ fn the_servers_reason_is_sanitized() {
         path: "/\x1b]0;title\x07",
         status: 401,
         challenge: Some(&challenge),
+        is_explained: false,
     };
     let text = credentials.explain_rejection(&refusal, now());
     assert!(text.contains("the server says: Bearer error=\"invalid_token\""), "{text}");
@@ -256,6 +284,7 @@ proptest! {
             let credentials = with_token(token.clone());
             let refusal = RejectedRequest {
                 requested: &requested, at: &requested, action: Action::Read, path: &path, status: 403, challenge: Some(&challenge),
+                is_explained: false,
             };
             let text = credentials.explain_rejection(&refusal, now());
             prop_assert!(!text.contains(token.expose()));
