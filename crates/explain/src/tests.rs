@@ -94,6 +94,25 @@ fn a_cap_per_connection_is_lifted_by_connections() {
 }
 
 #[test]
+fn a_measurement_with_fewer_connections_than_the_job_is_no_evidence_of_a_full_path() {
+    // 25 connections of 0.4 MB/s each.
+    let fewer = [(1, 0.4), (2, 0.8), (4, 1.6), (8, 3.2), (16, 6.4)];
+    let job = probed(transfer(0.000_2, 25), &fewer);
+    assert!(expect(&job, Bottleneck::ConnectionCap, 6.1).inferred);
+    let as_many = [(1, 0.4), (8, 3.2), (16, 6.4), (32, 12.8), (64, 25.6)];
+    assert!(!expect(&probed(job.clone(), &as_many), Bottleneck::ConnectionCap, 6.1).inferred);
+    let full = [(1, 8.0), (2, 10.0), (4, 10.5)];
+    assert!(!expect(&probed(job, &full), Bottleneck::PathRate, 5.0).inferred);
+}
+
+#[test]
+fn a_connection_that_keeps_a_core_busy_has_no_cap() {
+    let mut job = probed(transfer(0.000_5, 1), &[(1, 457.0), (2, 900.0)]);
+    job.connections[0].requests[0].bytes = 4_570_000_000;
+    assert_eq!(diagnose(&job).bottleneck, Bottleneck::ThisMachine);
+}
+
+#[test]
 fn a_window_is_full_in_every_round_trip() {
     // 10 MB/s x 100 ms = 1 MB.
     let mut job = probed(transfer(0.1, 1), &[(1, 10.0), (2, 20.0)]);

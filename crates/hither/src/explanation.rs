@@ -14,8 +14,10 @@ use std::time::Duration;
 const PROBE_TIME: Duration = Duration::from_secs(5);
 /// The most bytes that it requests.
 const PROBE_BYTES: u64 = 128 << 20;
-/// The largest number of connections that it opens: more show nothing new about the cause.
-const PROBE_CONNECTIONS: usize = 16;
+/// The largest number of connections that it opens, for a job that had half as many.
+const PROBE_CONNECTIONS: usize = 64;
+/// The connections on which servers are asked for their share of the time.
+const ASKED_CONNECTIONS: usize = 16;
 /// The share of a job's time above which its transfer rate is examined.
 const MATTERS: f64 = 0.3;
 
@@ -70,14 +72,15 @@ impl Client {
         // A server that reports its share of a response does so with the next response on the
         // connection.
         if evidence.connections.iter().any(|it| it.reported.is_some()) {
-            let each = evidence.connections.iter().take(PROBE_CONNECTIONS).map(|_| self.stat(&url));
+            let each = evidence.connections.iter().take(ASKED_CONNECTIONS).map(|_| self.stat(&url));
             join_all(each).await;
             let shares = recorder.snapshot().0.into_iter().map(|it| it.reported);
             evidence.connections.iter_mut().zip(shares).for_each(|(it, share)| it.reported = share);
         }
         // Without a measurement, the diagnosis says that it is inferred.
-        let measured =
-            self.profile_path_over(&url, PROBE_CONNECTIONS, PROBE_TIME, PROBE_BYTES, |_, _| true);
+        let used = evidence.connections.iter().filter(|it| !it.requests.is_empty()).count();
+        let steps = probe_steps(used, evidence.max_connections);
+        let measured = self.profile_path_over(&url, steps, PROBE_TIME, PROBE_BYTES, |_, _| true);
         if let Ok(profile) = measured.await {
             let step = |it: &crate::BandwidthStep| ProbeStep {
                 connections: it.connections,
@@ -104,6 +107,15 @@ impl Client {
     }
 }
 
+/// The numbers of connections to measure after a job that had `used` connections: more show whether
+/// those were too few.
+fn probe_steps(used: usize, most: usize) -> Vec<usize> {
+    let last = used.saturating_mul(2).clamp(16, PROBE_CONNECTIONS).next_power_of_two();
+    let mut steps = vec![1, last / 8, last / 4, last / 2, last];
+    steps.retain(|it| *it <= most.max(1));
+    steps
+}
+
 impl Explanation {
     /// The bottleneck and the timeline, for people.
     #[must_use]
@@ -115,5 +127,20 @@ impl Explanation {
     #[must_use]
     pub fn to_svg(&self) -> String {
         timeline::to_svg(&self.evidence)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_measurement_covers_the_connections_of_the_job_as_far_as_the_client_may_open_them() {
+        assert_eq!(probe_steps(1, 64), [1, 2, 4, 8, 16]);
+        assert_eq!(probe_steps(12, 64), [1, 4, 8, 16, 32]);
+        assert_eq!(probe_steps(25, 64), [1, 8, 16, 32, 64]);
+        assert_eq!(probe_steps(500, 1024), [1, 8, 16, 32, 64]);
+        assert_eq!(probe_steps(3, 4), [1, 2, 4]);
+        assert_eq!(probe_steps(0, 0), [1]);
     }
 }

@@ -27,7 +27,7 @@ use steady_rate::{Sample, steady_rate};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// The connections of the steps.
+/// The connections of the steps of a profile that a user wants.
 const STEPS: [usize; 5] = [1, 2, 4, 8, 16];
 /// The factor of the rate for which the number of connections is doubled.
 const WORTHWHILE: f64 = 1.25;
@@ -58,14 +58,15 @@ impl Client {
         goes_on: impl FnMut(Duration, u64) -> bool,
     ) -> Result<PathProfile> {
         let most = self.config().transport.max_connections.max(1);
-        self.profile_path_over(url, most, duration, bytes, goes_on).await
+        let steps = STEPS.into_iter().filter(|it| *it <= most).collect();
+        self.profile_path_over(url, steps, duration, bytes, goes_on).await
     }
 
-    /// As [`Self::profile_path`], over at most this many connections.
+    /// As [`Self::profile_path`], over these ascending numbers of connections.
     pub(crate) async fn profile_path_over(
         &self,
         url: &str,
-        max_connections: usize,
+        counts: Vec<usize>,
         duration: Duration,
         bytes: u64,
         goes_on: impl FnMut(Duration, u64) -> bool,
@@ -76,7 +77,7 @@ impl Client {
             url,
             duration,
             most: bytes,
-            max_connections,
+            counts,
             goes_on,
             started: Instant::now(),
             connections: vec![Arc::clone(&first)],
@@ -168,7 +169,8 @@ struct PathProfiler<'a, F> {
     duration: Duration,
     /// The most bytes of the file to request.
     most: u64,
-    max_connections: usize,
+    /// The connections of the steps.
+    counts: Vec<usize>,
     goes_on: F,
     started: Instant,
     connections: Vec<Arc<MeasuredConnection>>,
@@ -257,9 +259,10 @@ impl<F: FnMut(Duration, u64) -> bool> PathProfiler<'_, F> {
     async fn steps(&mut self, size: u64, latency: Option<Duration>) -> Result<Vec<BandwidthStep>> {
         let pause = MIN_PAUSE.max(2 * latency.unwrap_or_default());
         let mut steps: Vec<BandwidthStep> = Vec::new();
-        let counts: Vec<_> = STEPS.into_iter().filter(|it| *it <= self.max_connections).collect();
+        let counts = self.counts.clone();
+        let apart = size / counts.last().map_or(1, |most| (*most).max(1) as u64);
         for (left, connections) in (1..=counts.len()).rev().zip(counts) {
-            self.connect(connections, size)?;
+            self.connect(connections, size, apart)?;
             let samples = self.step(u32::try_from(left).unwrap_or(1)).await;
             let bytes_per_s = steady_rate(&samples, pause);
             let adds = steps.last().is_none_or(|it| bytes_per_s >= WORTHWHILE * it.bytes_per_s);
@@ -272,15 +275,14 @@ impl<F: FnMut(Duration, u64) -> bool> PathProfiler<'_, F> {
         Ok(steps)
     }
 
-    /// Starts reads until there are `count`.
-    fn connect(&mut self, count: usize, size: u64) -> Result<()> {
+    /// Starts reads until there are `count`, which begin `apart` bytes from each other.
+    fn connect(&mut self, count: usize, size: u64, apart: u64) -> Result<()> {
         let reading = self.bytes.readers.swap(count as u64, Ordering::Relaxed);
         while self.connections.len() < count {
             self.connections.push(Arc::new(self.client.measured_connection(self.url)?));
         }
-        // Each begins at another offset.
         for (number, connection) in (0..count as u64).zip(&self.connections) {
-            let at = size / 16 * number;
+            let at = apart * number;
             if number >= reading {
                 self.reads.spawn(Arc::clone(connection).read(at, size, Arc::clone(&self.bytes)));
             }

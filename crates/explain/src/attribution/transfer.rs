@@ -54,6 +54,9 @@ pub(super) struct TransferRates {
     rtt: f64,
     /// The highest rate that was measured after the job.
     best: Option<(usize, f64)>,
+    /// The rate grew up to the last step of the measurement, which had fewer connections than the
+    /// job: it does not show whether more would have helped.
+    is_uncovered: bool,
 }
 
 impl TransferRates {
@@ -63,12 +66,21 @@ impl TransferRates {
         let sending: f64 = requests(job).map(|it| it.uploaded - it.sent).sum();
         let seconds = phases.transfer;
         let probe = job.probe.iter().max_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s));
+        let connections = ratio(busy + sending, seconds);
+        let is_uncovered = match job.probe.as_slice() {
+            [.., before, last] => {
+                last.bytes_per_s >= WORTHWHILE * before.bytes_per_s
+                    && connections >= WORTHWHILE * count(last.connections)
+            }
+            _ => false,
+        };
         Self {
+            is_uncovered,
             seconds,
             bytes,
             total: ratio(bytes, seconds),
             connection: ratio(bytes, busy + sending),
-            connections: ratio(busy + sending, seconds),
+            connections,
             rtt: rtt(job, "").unwrap_or_default(),
             best: probe.map(|it| (it.connections, it.bytes_per_s)),
         }
@@ -141,6 +153,11 @@ pub(super) fn cause(job: &JobEvidence, rates: &TransferRates) -> Cause {
     match more {
         Some(_) if rates.rtt <= NEAR_RTT && rates.connection >= CORE_RATE => cores(rates),
         Some((connections, best)) => per_connection(job, rates, connections, best),
+        None if rates.is_uncovered => {
+            let most = job.max_connections;
+            let best = rates.total * ratio(count(most), rates.connections).max(1.0);
+            per_connection(job, rates, most, best).inferred()
+        }
         None => common_limit(job, rates, disk.is_some()),
     }
 }
@@ -253,6 +270,8 @@ fn per_connection(
     } else if fills {
         let change = format!("{more}, or raise net.ipv4.tcp_wmem of the server");
         Cause::new(Bottleneck::Window, rates.seconds, change).inferred()
+    } else if rates.connection >= CORE_RATE {
+        return cores(rates);
     } else {
         Cause::new(Bottleneck::ConnectionCap, rates.seconds, more)
     };

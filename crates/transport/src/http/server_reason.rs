@@ -30,9 +30,9 @@ const STATUS_ALONE: [&str; 6] = [
     "unauthorized",
 ];
 
-/// Returns true if a text of [`said`] says more than the status of a refusal.
-pub(crate) fn is_reason(said: &str) -> bool {
-    let text = said.trim_end_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+/// Returns true if a text of [`quoted_reason`] says more than the status of a refusal.
+pub(crate) fn is_reason(quoted: &str) -> bool {
+    let text = quoted.trim_end_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
     !text.is_empty() && !STATUS_ALONE.iter().any(|it| text.ends_with(it))
 }
 
