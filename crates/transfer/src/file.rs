@@ -144,8 +144,11 @@ impl FileCopy {
 
     /// Ends fetching, because the file has failed. Returns true the first time.
     pub(crate) fn give_up(&self) -> bool {
+        // In this order: a writer that waits for its turn fails as a consequence, and must not be
+        // the first to report.
+        let is_first = self.blocks.give_up();
         self.target.fail();
-        self.blocks.give_up()
+        is_first
     }
 
     /// Returns true if the target discards the bytes: they are only counted.

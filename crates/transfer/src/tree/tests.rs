@@ -1,5 +1,5 @@
 use super::*;
-use crate::copy::scripted::context;
+use crate::copy::tests::scripted::context;
 use crate::options::{CopyOptions, OverwritePolicy};
 use crate::tree::small_files::TreeBatch;
 use crate::tree::{fetch_batch, send_batch};

@@ -1,7 +1,6 @@
 use super::*;
-use crate::copy::tests::scripted::{
-    CONTENT, Scripted, context, copy, entry, fails, failures, sends,
-};
+use crate::copy::queue::NextTask;
+use crate::copy::tests::scripted::{CONTENT, Scripted, context, copy, entry, fails, failures, sends};
 use crate::destination::Target;
 use crate::options::CopyOptions;
 use crate::server_actions::{MovedBytes, ThirdPartyMove, ThirdPartyMover};
@@ -9,7 +8,10 @@ use futures_core::future::BoxFuture;
 use hither_core::error::Failure;
 use hither_core::sync::lock;
 use std::collections::VecDeque;
+use std::pin::pin;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Wake, Waker};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -55,6 +57,34 @@ async fn a_failure_that_no_attempt_can_change_is_final() {
         assert_eq!((storage.requests().len(), failures(&shared)), (1, vec![kind]));
         assert_eq!(began.elapsed(), Duration::ZERO);
     }
+}
+
+/// Gives a file up when it is woken, as the worker does that has waited for its turn.
+struct Writer {
+    file: Arc<FileCopy>,
+    was_first: AtomicBool,
+}
+
+impl Wake for Writer {
+    fn wake(self: Arc<Self>) {
+        self.was_first.store(self.file.give_up(), Ordering::Relaxed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_waits_for_its_turn_is_not_the_first_to_report_a_failure() {
+    let shared = context(options(1));
+    shared.queue.found(Scripted::default().item(Target::Output)).await;
+    let take = || shared.queue.take(shared.asking(1), shared.concurrency.file_limits());
+    let NextTask::Open(item) = take() else { panic!("no file") };
+    begin(&shared, *item).await;
+    let NextTask::Piece(file, _) = take() else { panic!("no piece") };
+    let writer = Arc::new(Writer { file: Arc::clone(&file), was_first: AtomicBool::new(false) });
+    let waker = Waker::from(Arc::clone(&writer));
+    let mut turn = pin!(file.target().turn(4));
+    assert!(turn.as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending());
+    assert!(file.give_up());
+    assert!(!writer.was_first.load(Ordering::Relaxed));
 }
 
 #[tokio::test(start_paused = true)]
