@@ -71,9 +71,11 @@ impl CopyItem {
         Self { is_of_tree: true, ..Self::new(source, Some(entry), target) }
     }
 
-    /// The directions in which it moves through this machine.
+    /// The directions in which it moves through this machine: both, if it stays here.
     pub(crate) fn directions(&self) -> Directions {
-        Directions { down: self.local.is_none(), up: matches!(self.target, Target::Remote(..)) }
+        let is_local = self.local.is_some();
+        let is_sent = matches!(self.target, Target::Remote(..));
+        Directions { down: !is_local || !is_sent, up: is_sent || is_local }
     }
 
     /// The bytes to be copied of a file of `size` bytes.

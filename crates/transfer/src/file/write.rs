@@ -23,6 +23,10 @@ use std::path::Path;
 use std::sync::Arc;
 use tracing::warn;
 
+/// The most bytes of a file of this machine that are copied between two looks at the limit of
+/// bandwidth.
+const LIMITED_BYTES: u64 = 1 << 20;
+
 /// Writes a batch where it belongs.
 pub(crate) async fn write(file: Arc<FileCopy>, batch: WriteBatch) -> Result<()> {
     let bytes = batch.bytes;
@@ -34,9 +38,35 @@ pub(crate) async fn write(file: Arc<FileCopy>, batch: WriteBatch) -> Result<()> 
     result
 }
 
-/// Copies a piece of a file of this machine.
+/// Copies a piece of a file of this machine, as fast as the limit of bandwidth allows.
 pub(crate) async fn copy_piece(file: &Arc<FileCopy>, piece: &Piece) -> Result<()> {
-    let range = piece.buffer.missing();
+    let missing = piece.buffer.missing();
+    let directions = file.item.directions();
+    let limiter = file.resources.options.bandwidth.as_ref();
+    // A small file is written by one call.
+    let most = if limiter.is_some() && !file.is_small() { LIMITED_BYTES } else { u64::MAX };
+    let mut at = missing.start;
+    loop {
+        while let Some(pause) = limiter.and_then(|limiter| limiter.pause(directions)) {
+            pause.await;
+        }
+        let end = missing.end.min(at.saturating_add(most));
+        copy_range(file, at..end).await?;
+        if let Some(limiter) = limiter {
+            limiter.take(end.saturating_sub(at), directions);
+        }
+        at = end;
+        if at >= missing.end {
+            return Ok(());
+        }
+        if file.blocks.is_over() {
+            return Err(over());
+        }
+    }
+}
+
+/// Copies a range of a file of this machine.
+async fn copy_range(file: &Arc<FileCopy>, range: Range<u64>) -> Result<()> {
     let bytes = range::len(&range);
     let resources = &file.resources;
     let copied = file.blocking(move |file| {
@@ -195,9 +225,9 @@ fn reject(file: &FileCopy, block: &Range<u64>, found: WrongBlock) -> Result<()> 
     Ok(())
 }
 
-/// The error of a write to a file whose upload has ended.
+/// The error of a write to a file whose copy has ended.
 pub(crate) fn over() -> Error {
-    Error::new(ErrorKind::Cancelled, "the upload has ended")
+    Error::new(ErrorKind::Cancelled, "the copy of the file has ended")
 }
 
 fn print(batch: &WriteBatch) -> Result<()> {

@@ -1,6 +1,7 @@
 //! Limits of a copy: bandwidth, files at a time, attempts, changing numbers of workers; measured
 //! with a clock that advances only during sleeps.
 
+use crate::local::place;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
@@ -278,6 +279,29 @@ async fn all_connections_together_keep_to_the_bandwidth() {
     let free = within("2M:off", None, 1, 16 * MIB).await;
     assert_eq!(free.fetches.clock.now(), Duration::ZERO);
     assert_eq!(free.progress.stages().fetch.blocked, Duration::ZERO);
+}
+
+#[tokio::test]
+async fn a_copy_within_this_machine_keeps_to_the_bandwidth_of_either_direction() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("tree")).unwrap();
+    let sizes: [u64; 3] = [8 * MIB, 4 * MIB, 4 * MIB];
+    for (nth, size) in sizes.iter().enumerate() {
+        let content = vec![7; usize::try_from(*size).unwrap()];
+        std::fs::write(folder.path().join(format!("tree/{nth}")), content).unwrap();
+    }
+    for (nth, rate) in ["2M", "2M:off", "off:2M"].into_iter().enumerate() {
+        let clock = SleepersClock::default();
+        let mut options = limited(rate, &clock);
+        options.recursive = true;
+        let source = place(&folder.path().join("tree"));
+        let target = Destination::Place(place(&folder.path().join(format!("copy {nth}"))));
+        let copying = copy(vec![source], target, options, Arc::default());
+        let summary = tokio::time::timeout(Duration::from_secs(60), copying).await;
+        assert_eq!(summary.unwrap().unwrap().bytes, sizes.iter().sum::<u64>());
+        // 8 s minus the initial content of the bucket, and the last part of each file.
+        assert!(clock.now() >= Duration::from_secs(5), "{rate} took {:?}", clock.now());
+    }
 }
 
 #[tokio::test]
