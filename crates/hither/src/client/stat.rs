@@ -6,6 +6,7 @@ use crate::url_path::refuse_directory;
 use hither_auth::AuthError;
 use hither_core::error::{Error, ErrorKind, Failure, Result};
 use hither_core::storage::{DirEntry, FileKind};
+use hither_transport::Location;
 use std::time::Duration;
 
 /// The time limit of a read that may give a better error than a response with `Retry-After`. A
@@ -87,6 +88,11 @@ impl Client {
     /// [`ErrorKind::Invalid`] for a directory.
     pub async fn check_no_directory(&self, url: &str) -> Result<()> {
         let Ok(named) = self.storage_path(url) else { return Ok(()) };
+        // A server that is down tells nothing, and its file comes from another replica.
+        let is_down = |it: Location| self.context.health.is_down(&it.origin());
+        if Location::parse(url).is_ok_and(is_down) {
+            return Ok(());
+        }
         match named.storage.stat(&named.path).await {
             Ok(entry) => refuse_directory(entry.kind, named.display_url(&named.path)),
             Err(_) => Ok(()),

@@ -181,6 +181,10 @@ impl Replicas {
         digest: &dyn ChecksumQuery,
         algorithm: Algorithm,
     ) {
+        // A server that is down is not waited for: another one has sent bytes, or will.
+        if self.has_several() && self.health.is_down(&replica.site()) {
+            return;
+        }
         let stated = digest.checksum(algorithm).await.ok().flatten();
         if let Some(stated) = stated.filter(|stated| stated.algorithm() == algorithm) {
             self.state().stated.push((replica.number, stated));

@@ -2,6 +2,7 @@
 
 use crate::file::blocks::piece_buffer::{PieceBuffer, WriteBatch};
 use crate::file::item::CopyItem;
+use crate::file::source::Replicas;
 use crate::file::version::FileVersion;
 use crate::journal::Known;
 use hither_core::source::link::INITIAL_REQUEST_BYTES;
@@ -14,9 +15,10 @@ use std::sync::Arc;
 pub(crate) async fn identify(
     policy: &RetryPolicy,
     item: &CopyItem,
-    source: &Arc<dyn Source>,
+    replicas: &Replicas,
     known: Option<&Known>,
 ) -> Result<(FileVersion, Option<WriteBatch>)> {
+    let source = replicas.source();
     match &item.entry {
         Some(entry) if is_described(entry, item) => {
             let listed = FileVersion::of(entry);
@@ -47,7 +49,10 @@ pub(crate) async fn identify(
         None => match probe_unlisted(item, source, policy).await {
             // A page about a directory has no validator, as most servers send it.
             Ok((version, head)) if version.validator.is_none() => {
-                if let Ok(entry) = item.storage.stat(&item.path).await {
+                // Another replica has sent the file, and this server is not waited for.
+                let reports = replicas.all().map(|all| all.reports()).unwrap_or_default();
+                let has_failed = reports.first().is_some_and(|it| it.failures > 0 && it.bytes == 0);
+                if !has_failed && let Ok(entry) = item.storage.stat(&item.path).await {
                     let stated = entry.size;
                     of_file(entry, item)?;
                     check_stated(item, version.size, stated)?;

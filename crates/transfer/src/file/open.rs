@@ -51,8 +51,7 @@ pub(crate) async fn open(
     let key = item.target.name();
     let known = journal.as_ref().and_then(|journal| journal.take(&key));
     let replicas = Replicas::of(&item)?;
-    let (mut version, head) =
-        identify(&options.retry, &item, replicas.source(), known.as_ref()).await?;
+    let (mut version, head) = identify(&options.retry, &item, &replicas, known.as_ref()).await?;
     let size = version.size.ok_or_else(|| unknown_size(&item.name))?;
     if item.backoff.failures() == 0 && !item.restarted {
         progress.found_bytes(size.saturating_sub(item.counted_bytes()));
