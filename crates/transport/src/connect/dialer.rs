@@ -14,7 +14,7 @@ use crate::connect::egress_filter;
 use crate::connect::happy_eyeballs::{RaceWinner, connect_first};
 use crate::connect::maybe_tls_stream::MaybeTlsStream;
 use crate::connect::metered_stream::{ConnectionMeter, MeteredStream};
-use crate::connect::outage::Outages;
+use crate::connect::outage::{OutageWait, Outages};
 use crate::connect::proxy::Proxy;
 use crate::connect::source_addresses::{SourceBalancer, SourceTraffic};
 use crate::connect::tcp_info::{SocketRef, TcpInfo};
@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
-use tracing::debug;
+use tracing::{debug, info};
 
 /// The state that all connections of a client share before they exist.
 #[derive(Debug)]
@@ -180,10 +180,15 @@ impl Dialer {
         let server = location.origin();
         let was_reached = self.address(location).is_some();
         let timeout = config.connect_timeout;
-        let pause = self.outages.refused(&server, was_reached, timeout, &self.clock);
-        let Some(pause) = pause else {
+        let wait = self.outages.refused(&server, was_reached, timeout, &self.clock);
+        let Some(OutageWait { pause, begins }) = wait else {
             return Err(error);
         };
+        if let Some(longest) = begins {
+            // The port may be wrong, which a user sees at once.
+            let seconds = longest.as_secs_f64();
+            info!(target: "hither_wait", "{error}: trying again for {seconds} s");
+        }
         debug!(%server, ?pause, %error, "connection refused, trying again");
         tokio::time::sleep(pause).await;
         Ok(())

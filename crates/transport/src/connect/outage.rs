@@ -23,6 +23,15 @@ pub(crate) struct Outages {
     servers: Mutex<HashMap<String, Outage>>,
 }
 
+/// A wait for a server that refuses connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OutageWait {
+    /// The pause before the next attempt.
+    pub(crate) pause: Duration,
+    /// The longest wait, if this was the first refusal.
+    pub(crate) begins: Option<Duration>,
+}
+
 /// The time in which a server refused every connection.
 #[derive(Debug)]
 struct Outage {
@@ -32,15 +41,15 @@ struct Outage {
 }
 
 impl Outages {
-    /// Records that `server` refused a connection. Returns the pause before the next attempt;
-    /// `None` if the server has refused for too long.
+    /// Records that `server` refused a connection. Returns the wait before the next attempt; `None`
+    /// if the server has refused for too long.
     pub(crate) fn refused(
         &self,
         server: &str,
         was_reached: bool,
         connect_timeout: Duration,
         clock: &dyn Clock,
-    ) -> Option<Duration> {
+    ) -> Option<OutageWait> {
         let mut policy = RetryPolicy::default();
         policy.max_pause = MAX_PAUSE;
         policy.busy_timeout =
@@ -48,10 +57,13 @@ impl Outages {
         let now = clock.now();
         let mut servers = lock(&self.servers);
         servers.retain(|_, outage| now <= outage.forgotten);
+        let begins = (!servers.contains_key(server)).then_some(policy.busy_timeout);
         let new = || Outage { backoff: Backoff::default(), forgotten: now };
         let outage = servers.entry(server.to_owned()).or_insert_with(new);
         outage.forgotten = now + policy.busy_timeout + MAX_PAUSE;
-        outage.backoff.next(&policy, Retry::Busy { after: Duration::ZERO }, false, clock)
+        let busy = Retry::Busy { after: Duration::ZERO };
+        let pause = outage.backoff.next(&policy, busy, false, clock)?;
+        Some(OutageWait { pause, begins })
     }
 
     /// Records that `server` accepted a connection.
@@ -76,8 +88,8 @@ mod tests {
     fn attempts(outages: &Outages, was_reached: bool, time: &VirtualTime) -> Vec<Duration> {
         let start = time.now();
         let mut times = vec![Duration::ZERO];
-        while let Some(pause) = outages.refused("server", was_reached, CONNECT_TIMEOUT, time) {
-            wait(time, pause);
+        while let Some(next) = outages.refused("server", was_reached, CONNECT_TIMEOUT, time) {
+            wait(time, next.pause);
             times.push(time.now() - start);
         }
         times
@@ -127,11 +139,23 @@ mod tests {
     }
 
     #[test]
+    fn the_first_refusal_tells_the_longest_wait() {
+        let (outages, time) = (Outages::default(), VirtualTime::new());
+        for (server, was_reached, longest) in
+            [("new", false, FIRST_CONTACT), ("known", true, CONNECT_TIMEOUT)]
+        {
+            let begins = || outages.refused(server, was_reached, CONNECT_TIMEOUT, &time)?.begins;
+            assert_eq!([begins(), begins()], [Some(longest), None]);
+        }
+    }
+
+    #[test]
     fn a_short_connect_timeout_is_kept() {
         let (outages, time) = (Outages::default(), VirtualTime::new());
         let short = Duration::from_millis(20);
-        assert_eq!(outages.refused("server", true, short, &time), Some(short));
-        wait(&time, short);
+        let wait = outages.refused("server", true, short, &time);
+        assert_eq!(wait, Some(OutageWait { pause: short, begins: Some(short) }));
+        self::wait(&time, short);
         assert_eq!(outages.refused("server", true, short, &time), None);
     }
 }
