@@ -282,6 +282,10 @@ pub trait Storage: Send + Sync + Debug {
     fn name(&self) -> String;
     /// Metadata of one path.
     async fn stat(&self, path: &str) -> Result<DirEntry>;
+    /// Metadata of a path that may be a directory which is known only by a URL with a slash.
+    async fn stat_named(&self, path: &str) -> Result<DirEntry> {
+        self.stat(path).await
+    }
     /// Metadata of a path that the caller believes to be a directory. None where only listing it
     /// would show that.
     async fn stat_directory(&self, path: &str) -> Result<Option<DirEntry>> {

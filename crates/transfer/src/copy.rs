@@ -74,7 +74,7 @@ pub async fn copy(
     let into = match journal.as_ref().and_then(Journal::goes_into) {
         Some(into) => into,
         None => {
-            let into = setup::goes_into(&destination, sources.len() > 1).await?;
+            let into = setup::goes_into(&destination, sources.len() > 1, options.recursive).await?;
             journal = journal.and_then(|journal| journal.begin(&job, into, &mut notices));
             into
         }

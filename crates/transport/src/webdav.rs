@@ -93,6 +93,18 @@ impl Storage for WebDavStorage {
         listing::sized(&self.session, path).await.map(|entry| self.session.comparable(entry))
     }
 
+    async fn stat_named(&self, path: &str) -> Result<DirEntry> {
+        match self.stat(path).await {
+            Err(missing) if missing.kind() == ErrorKind::NotFound => {
+                match self.session.look_for(path, true).await {
+                    Ok(Some(entry)) if entry.kind == FileKind::Directory => Ok(entry),
+                    _ => Err(missing),
+                }
+            }
+            told => told,
+        }
+    }
+
     async fn list(&self, path: &str) -> Result<Listing> {
         check_path(path)?;
         let listing = listing::list(&self.session, path).await?;

@@ -100,8 +100,8 @@ impl TreePair {
                 Err(Error::new(ErrorKind::Invalid, what))
             }
         };
-        is_directory(source.storage.stat(&source.path).await?, &source)?;
-        let has_target = match target.storage.stat(&target.path).await {
+        is_directory(source.storage.stat_named(&source.path).await?, &source)?;
+        let has_target = match target.storage.stat_named(&target.path).await {
             Ok(entry) => is_directory(entry, &target)?,
             Err(error) if error.kind() == ErrorKind::NotFound => false,
             Err(error) => return Err(error),
@@ -304,14 +304,15 @@ fn refuse_overlap(source: &CopyPath, target: &CopyPath) -> Result<()> {
             let to = whole(&to);
             from.starts_with(&to) || to.starts_with(&from)
         }
-        (Target::Remote(a, from), Target::Remote(b, to)) if a.name() == b.name() => {
-            let within = |inner: &str, outer: &str| {
-                let rest = inner.strip_prefix(outer);
-                rest.is_some_and(|rest| {
-                    rest.is_empty() || outer.is_empty() || rest.starts_with('/')
-                })
+        (Target::Remote(a, from), Target::Remote(b, to)) => {
+            let [from, to] = [(a, from), (b, to)].map(|(it, path)| format!("{}/{path}", it.name()));
+            // Most servers take two slashes for one.
+            let names = |url: &str| -> Vec<String> {
+                url.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect()
             };
-            within(&from, &to) || within(&to, &from)
+            let from = names(&from);
+            let to = names(&to);
+            from.starts_with(&to) || to.starts_with(&from)
         }
         _ => false,
     };

@@ -78,8 +78,13 @@ pub(crate) async fn refuse_alike_targets(
 }
 
 /// Returns true if the destination is a directory that takes the sources in. It is made if it is
-/// meant as one.
-pub(crate) async fn goes_into(destination: &Destination, several: bool) -> Result<bool> {
+/// meant as one. `may_be_tree` is true if a directory may be copied: one that the server knows only
+/// by a URL with a slash must not be taken for the copy of it.
+pub(crate) async fn goes_into(
+    destination: &Destination,
+    several: bool,
+    may_be_tree: bool,
+) -> Result<bool> {
     let Destination::Path(place) = destination else { return Ok(false) };
     let kind = match &place.local {
         Some(path) => match std::fs::metadata(path) {
@@ -88,7 +93,7 @@ pub(crate) async fn goes_into(destination: &Destination, several: bool) -> Resul
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) => return Err(partial_file::failed("cannot look at", path, error)),
         },
-        None => match place.storage.stat(&place.path).await {
+        None => match look_at(place, several || may_be_tree).await {
             Ok(entry) => Some(entry.kind),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             // A server that cannot answer may still accept files.
@@ -109,6 +114,14 @@ pub(crate) async fn goes_into(destination: &Destination, several: bool) -> Resul
         }
         None => Ok(false),
     }
+}
+
+/// The entry of a destination, which is likely to be a directory or not.
+async fn look_at(place: &CopyPath, is_likely_directory: bool) -> Result<DirEntry> {
+    if is_likely_directory {
+        return place.storage.stat_named(&place.path).await;
+    }
+    place.storage.stat(&place.path).await
 }
 
 fn destination_target(place: &CopyPath) -> Target {
@@ -174,8 +187,9 @@ async fn look(shared: &Arc<CopyContext>, source: &CopyPath, target: &Target) -> 
         }
     }
     let is_tree = shared.resources.options.recursive && source.local.is_none();
-    if is_tree {
-        source.storage.source(&source.path)?.expect_small_files();
+    // A bucket is not a source of bytes.
+    if is_tree && let Ok(bytes) = source.storage.source(&source.path) {
+        bytes.expect_small_files();
     }
     let kind = if is_tree {
         source.storage.stat_directory(&source.path).await
