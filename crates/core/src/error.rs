@@ -56,6 +56,27 @@ pub enum ErrorKind {
     Local,
 }
 
+impl ErrorKind {
+    /// The kind of an error of the file system of this machine.
+    #[must_use]
+    pub fn of_local(error: &io::Error) -> Self {
+        use io::ErrorKind as Io;
+        match error.kind() {
+            Io::NotFound => Self::NotFound,
+            Io::PermissionDenied | Io::ReadOnlyFilesystem => Self::PermissionDenied,
+            Io::AlreadyExists => Self::AlreadyExists,
+            Io::StorageFull | Io::QuotaExceeded | Io::FileTooLarge => Self::NoSpace,
+            Io::DirectoryNotEmpty
+            | Io::NotADirectory
+            | Io::IsADirectory
+            | Io::InvalidFilename
+            | Io::InvalidInput
+            | Io::CrossesDevices => Self::Invalid,
+            _ => Self::Local,
+        }
+    }
+}
+
 /// A failure: kind, message, the facts that decide about a retry, and the cause.
 ///
 /// `Display` prints this level only; walk [`std::error::Error::source`] for the rest.

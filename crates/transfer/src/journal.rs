@@ -393,7 +393,7 @@ pub(crate) fn short_name(job: &str) -> String {
 }
 
 fn failed(path: &Path, error: &std::io::Error) -> Error {
-    let kind = crate::file::target::partial_file::kind_of(error);
+    let kind = ErrorKind::of_local(error);
     Error::new(kind, format!("journal {}: {error}", path.display()))
 }
 

@@ -41,12 +41,8 @@ impl LocalSource {
     /// whose size the kernel does not state.
     pub fn open(path: &Path, counters: Arc<TransferCounters>) -> Result<Self> {
         let failed = |error: std::io::Error| {
-            let kind = match error.kind() {
-                std::io::ErrorKind::NotFound => ErrorKind::NotFound,
-                std::io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
-                _ => ErrorKind::Local,
-            };
-            Error::new(kind, format!("cannot open {}: {error}", path.display()))
+            let what = format!("cannot open {}: {error}", path.display());
+            Error::new(ErrorKind::of_local(&error), what)
         };
         // Opening a pipe would wait for its writer, so the type is checked first.
         let metadata = std::fs::metadata(path).map_err(failed)?;

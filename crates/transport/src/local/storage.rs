@@ -211,20 +211,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
 }
 
 pub(crate) fn failed(what: &str, place: &Path, error: io::Error) -> Error {
-    use io::ErrorKind as Io;
-    let kind = match error.kind() {
-        Io::NotFound => ErrorKind::NotFound,
-        Io::PermissionDenied | Io::ReadOnlyFilesystem => ErrorKind::PermissionDenied,
-        Io::AlreadyExists => ErrorKind::AlreadyExists,
-        Io::StorageFull | Io::QuotaExceeded | Io::FileTooLarge => ErrorKind::NoSpace,
-        Io::DirectoryNotEmpty
-        | Io::NotADirectory
-        | Io::IsADirectory
-        | Io::InvalidFilename
-        | Io::InvalidInput
-        | Io::CrossesDevices => ErrorKind::Invalid,
-        _ => ErrorKind::Local,
-    };
+    let kind = ErrorKind::of_local(&error);
     let message = format!("cannot {what} {}: {error}", place.display());
     Error::new(kind, message).with_source(error)
 }

@@ -426,20 +426,10 @@ pub(crate) fn mode_of(path: &Path) -> Option<u32> {
     Some(std::fs::metadata(path).ok()?.permissions().mode())
 }
 
-/// The kind of a failure of the local machine.
-pub(crate) fn kind_of(error: &std::io::Error) -> ErrorKind {
-    match error.kind() {
-        IoKind::NotFound => ErrorKind::NotFound,
-        IoKind::PermissionDenied => ErrorKind::PermissionDenied,
-        IoKind::AlreadyExists => ErrorKind::AlreadyExists,
-        IoKind::StorageFull | IoKind::QuotaExceeded => ErrorKind::NoSpace,
-        _ => ErrorKind::Local,
-    }
-}
-
 /// An error of the local machine, with what was tried.
 pub(crate) fn failed(what: &str, path: &Path, error: std::io::Error) -> Error {
-    Error::new(kind_of(&error), format!("{what} {}: {error}", path.display())).with_source(error)
+    let message = format!("{what} {}: {error}", path.display());
+    Error::new(ErrorKind::of_local(&error), message).with_source(error)
 }
 
 #[cfg(test)]
