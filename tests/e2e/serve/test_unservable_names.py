@@ -1,11 +1,13 @@
 """Names that `hither serve` cannot serve: no client considers a listing without them complete, or such a name free."""
 
 import os
+from urllib.parse import quote
 
 import pytest
 from command import run_hither
 from served import serving
 
+UNSUPPORTED = 8
 UNSERVABLE = (b"a\nb", b"t\tb", b"e\x1bc", b"latin-\xe9", b"run\xe9/inner")
 SERVABLE = ("ok.txt", "back\\slash")
 
@@ -56,6 +58,20 @@ def test_a_listing_names_them(served):
     assert shown.code == 4, shown.err
     assert shown.out.splitlines() == ["back\\slash", "latin-\ufffd", "ok.txt", "run\ufffd"]
     assert all(name in shown.err for name in ("a%0Ab", "t%09b", "e%1Bc")), shown.err
+
+
+@pytest.mark.parametrize("name", ["a\nb", "t\tb", "e\x1bc"])
+def test_no_verb_takes_them_and_each_says_so(tmp_path, name):
+    source = tmp_path / name
+    source.write_bytes(b"content")
+    with serving(tmp_path, "--write") as served:
+        (served.folder / "there").write_bytes(b"there")
+        url = served.url(quote(name))
+        for words in (["cp", source, url], ["mv", served.url("there"), url], ["mkdir", url], ["rm", url], ["stat", url]):
+            done = run_hither(*words)
+            assert done.code == UNSUPPORTED, (words, done.err)
+            assert "takes no names with control characters" in done.err, (words, done.err)
+        assert os.listdir(served.folder) == ["there"]
 
 
 @pytest.fixture(params=["to nothing", "out", "to a long name", "pipe"])

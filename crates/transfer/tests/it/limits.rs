@@ -295,7 +295,7 @@ async fn a_copy_within_this_machine_keeps_to_the_bandwidth_of_either_direction()
         let mut options = limited(rate, &clock);
         options.recursive = true;
         let source = place(&folder.path().join("tree"));
-        let target = Destination::Place(place(&folder.path().join(format!("copy {nth}"))));
+        let target = Destination::Path(place(&folder.path().join(format!("copy {nth}"))));
         let copying = copy(vec![source], target, options, Arc::default());
         let summary = tokio::time::timeout(Duration::from_secs(60), copying).await;
         assert_eq!(summary.unwrap().unwrap().bytes, sizes.iter().sum::<u64>());

@@ -150,7 +150,14 @@ pub(crate) fn of_response(reply: &HttpResponse, method: &str) -> Error {
     let facts = ResponseHead::of(reply.status, &reply.headers);
     let reason = quoted_reason(&reply.headers, &reply.body);
     let name = reply.location.to_string();
-    let error = of_change(reply.status, method, &name, &reason, facts.retry_after.as_ref());
+    let has_control = reply.location.plain_path().contains(char::is_control);
+    let error = if reply.status == StatusCode::BAD_REQUEST && has_control {
+        let seen = refused(reply.status, method, &name, &reason);
+        let what = format!("{seen}: the server takes no names with control characters");
+        Error::new(ErrorKind::Unsupported, what).with_failure(of_facts(reply.status, None))
+    } else {
+        of_change(reply.status, method, &name, &reason, facts.retry_after.as_ref())
+    };
     let error = if reply.has_waited { error.with_failure(Failure::OneServer) } else { error };
     error.of_request(reply.effect, method)
 }
@@ -211,6 +218,7 @@ pub(crate) fn of_change(
         StatusCode::LOCKED => (ErrorKind::Unavailable, "it is locked by another client"),
         StatusCode::MULTI_STATUS => (ErrorKind::PermissionDenied, "only a part of it was done"),
         status if status.is_success() => (ErrorKind::Protocol, "expected another status"),
+        StatusCode::BAD_REQUEST => (ErrorKind::Protocol, "the server does not accept the request"),
         _ => return of_status(status, name, reason, retry_after),
     };
     Error::new(kind, format!("{seen}: {what}")).with_failure(of_facts(status, retry_after))
