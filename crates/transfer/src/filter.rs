@@ -182,7 +182,8 @@ impl NamedFiles {
     fn new(names: &[String]) -> Result<Self> {
         let mut named = Self::default();
         for name in names {
-            let path = name.trim_matches('/');
+            // `find .` begins names so.
+            let path = name.strip_prefix("./").unwrap_or(name).trim_matches('/');
             check_path(path)?;
             let ends = path.match_indices('/').map(|(end, _)| end);
             named.directories.extend(ends.filter_map(|end| path.get(..end)).map(str::to_owned));
@@ -271,7 +272,7 @@ mod tests {
     #[test]
     fn a_list_of_files_takes_these_and_notes_which_were_met() {
         let named = FilterOptions {
-            files: Some(owned(&["/a", "sub/deep/b", "c"])),
+            files: Some(owned(&["/a", "./sub/deep/b", "c"])),
             ..FilterOptions::default()
         };
         let filter = Filter::new(&named).unwrap();
