@@ -29,6 +29,7 @@ __all__ = [
     "redact_url",
     "run_command",
     "shutdown",
+    "split_tree_url",
     "suggestion",
     "unlisted_names",
     "validators_differ",
@@ -285,6 +286,9 @@ def name_difference(name: str, other: str) -> tuple[str, str, bool]:
 
 def redact_url(url: str) -> str:
     """Return a URL for messages, without user, password, query and fragment."""
+
+def split_tree_url(text: str) -> tuple[str, str | None]:
+    """Return the file and the tree of ``URL:TREE``, as the command reads it."""
 
 def suggestion(wanted: str, names: Sequence[str]) -> str:
     """Return the end of an error for an unknown name: similar names, or all if they are few."""

@@ -14,7 +14,7 @@ use crate::job::Job;
 use crate::options::client_option_table;
 use crate::shutdown::shutdown;
 use crate::staging::Staging;
-use crate::tree::{ArraysIterator, ScanProgress, Tree};
+use crate::tree::{ArraysIterator, ScanProgress, Tree, split_tree_url};
 use pyo3::prelude::*;
 
 /// Adds the classes, functions and the version to `module`.
@@ -44,6 +44,7 @@ pub fn add_items(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(name_difference, module)?)?;
     module.add_function(wrap_pyfunction!(redact_url, module)?)?;
     module.add_function(wrap_pyfunction!(shutdown, module)?)?;
+    module.add_function(wrap_pyfunction!(split_tree_url, module)?)?;
     module.add_function(wrap_pyfunction!(suggestion, module)?)?;
     module.add_function(wrap_pyfunction!(unlisted_names, module)?)?;
     module.add_function(wrap_pyfunction!(validators_differ, module)?)?;

@@ -6,11 +6,18 @@ use crate::error::invalid;
 use crate::fork::{ClientHandle, ReopenedAfterFork};
 use crate::job::Job;
 use futures_util::lock::Mutex as AsyncMutex;
-use hither::{ArraysRequest, ListKind, PerProcess, RecordType, RemoteTree};
+use hither::{ArraysRequest, ListKind, PerProcess, RecordType, RemoteTree, TreeUrl};
 use hither_core::sync::lock;
 use pyo3::prelude::*;
 use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex};
+
+/// The file and the tree of `URL:TREE`, as the command reads it.
+#[pyfunction]
+pub(crate) fn split_tree_url(text: &str) -> (String, Option<String>) {
+    let TreeUrl { url, tree } = TreeUrl::parse(text);
+    (url, tree)
+}
 
 /// A tree of a file, opened in each process that uses it.
 #[pyclass(frozen, module = "hither._core")]

@@ -22,6 +22,7 @@ class Partition(NamedTuple):
     """Consecutive entries of a file."""
 
     url: str
+    path: str | None
     start: int
     stop: int
 
@@ -33,22 +34,21 @@ class ReadPartition(ColumnProjectionMixin):  # type: ignore[misc]
     attrs = None
     use_optimization = True
 
-    def __init__(self, client: Client, path: str | None, form: ak.forms.RecordForm, whole: ak.forms.Form) -> None:
+    def __init__(self, client: Client, form: ak.forms.RecordForm, whole: ak.forms.Form) -> None:
         """Read the fields of ``form``; the other fields of ``whole`` are present without values."""
         self.client = client
-        self.path = path
         self.form = form
         self.whole = whole
 
     def __dask_tokenize__(self) -> object:
         """Return the token that identifies this function."""
-        return tokenize(type(self).__name__, self.path, self.form.to_json(), self.whole.to_json())
+        return tokenize(type(self).__name__, self.form.to_json(), self.whole.to_json())
 
     def __call__(self, partition: Partition) -> ak.Array:
         """Read the partition."""
         columns = list(self.form.fields)
         if columns:
-            with Tree(partition.url, self.path, client=self.client) as tree:
+            with Tree._of(partition.url, partition.path, self.client) as tree:  # noqa: SLF001
                 found = tree.arrays(columns, entry_start=partition.start, entry_stop=partition.stop)
             layout = ak.to_layout(found)
         else:
@@ -63,15 +63,14 @@ class ReadPartition(ColumnProjectionMixin):  # type: ignore[misc]
             name for name in self.form.fields if name in requested or any(other.startswith(f"{name}.") for other in requested)
         ]
         form = ak.forms.RecordForm([self.form.content(name) for name in kept], kept)
-        return ReadPartition(self.client, self.path, form, self.whole)
+        return ReadPartition(self.client, form, self.whole)
 
 
-def collection(partitions: list[Partition], empty: ak.Array, path: str | None, client: Client) -> Any:  # noqa: ANN401
+def collection(partitions: list[Partition], empty: ak.Array, client: Client) -> Any:  # noqa: ANN401
     """Return the collection of ``partitions``; ``empty`` has its columns and no entries."""
     form = ak.forms.from_dict(empty.layout.form.to_dict())
     divisions = [0]
     for partition in partitions:
         divisions.append(divisions[-1] + partition.stop - partition.start)
-    return dask_awkward.from_map(
-        ReadPartition(client, path, form, form), partitions, label="hither", divisions=tuple(divisions)
-    )
+    read = ReadPartition(client, form, form)
+    return dask_awkward.from_map(read, partitions, label="hither", divisions=tuple(divisions))

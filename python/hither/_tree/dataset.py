@@ -7,6 +7,7 @@ import glob
 import itertools
 import os
 from collections import deque
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hither import _core
@@ -14,7 +15,7 @@ from hither._client import Client, default_client
 from hither._closing import Closing
 from hither._reporting.progress_bar import ProgressBar
 from hither._tree.request import select_columns
-from hither._tree.tree import Tree
+from hither._tree.tree import Tree, split_tree_url
 from hither.exceptions import InvalidError, NotFoundError, PermissionDeniedError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from hither._client import UrlOrPath
     from hither._tree.branches import NameFilter
     from hither._tree.request import Library
+
+    TreeName = str | None | Mapping[str, Any]
+    Files = Mapping[str, TreeName]
 
 _MAX_OPEN_AHEAD = 64
 """Trees that are opened ahead of use; each takes two round trips and a few hundred kilobytes."""
@@ -41,8 +45,10 @@ class Dataset(Closing):
     Parameters
     ----------
     urls
-        URLs or local paths. ``*`` and ``[]`` in the last part of a URL stand for all files that
-        match, sorted by name; local patterns may also use ``?``, and any part.
+        URLs or local paths; without ``path`` also ``URL:TREE``. ``*`` and ``[]`` in the last part
+        of a URL stand for all files that match, sorted by name; local patterns may also use ``?``,
+        and any part. A mapping has the path of the tree for each file, as the ``files`` of a
+        data set of coffea.
     path
         Path of the tree in each file; may be omitted if each file has only one tree.
     client
@@ -66,34 +72,35 @@ class Dataset(Closing):
     """
 
     def __init__(
-        self, urls: UrlOrPath | Iterable[UrlOrPath], path: str | None = None, *, client: Client | None = None
+        self, urls: UrlOrPath | Files | Iterable[UrlOrPath], path: str | None = None, *, client: Client | None = None
     ) -> None:
         """Find the files that match; nothing is opened yet."""
         self._client = client or default_client()
-        self._path = path
-        several = [urls] if isinstance(urls, (str, os.PathLike)) else list(urls)
-        self._urls = [url for one in several for url in _expand_pattern(os.fspath(one), self._client)]
-        if not self._urls:
+        self._files = [
+            (url, tree) for named, tree in _named_files(urls, path) for url in _expand_pattern(named, self._client)
+        ]
+        if not self._files:
             raise InvalidError("the dataset has no files, expected at least one URL")
         self._first: Tree | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the dataset with the files that were found."""
-        return _reopen, (self._urls, self._path, self._client)
+        return _reopen, (self._files, self._client)
 
     def __repr__(self) -> str:
         """Return the path of the tree and the number of files."""
-        return f"<hither.Dataset {self._path or ''!r} of {len(self._urls)} files>"
+        return f"<hither.Dataset {self.path or ''!r} of {len(self._files)} files>"
 
     @property
     def urls(self) -> list[str]:
         """URLs or paths of the files."""
-        return list(self._urls)
+        return [url for url, _ in self._files]
 
     @property
     def path(self) -> str | None:
-        """Path of the tree in each file, as given."""
-        return self._path
+        """Path of the tree in each file, as given; ``None`` if the files have different ones."""
+        paths = {path for _, path in self._files}
+        return paths.pop() if len(paths) == 1 else None
 
     @property
     def client(self) -> Client:
@@ -102,13 +109,13 @@ class Dataset(Closing):
 
     def __len__(self) -> int:
         """Return the number of files."""
-        return len(self._urls)
+        return len(self._files)
 
     def __iter__(self) -> Iterator[Tree]:
         """Iterate over the trees, which are opened ahead in parallel."""
         ahead: deque[Tree] = deque()
-        for url in self._urls:
-            ahead.append(Tree(url, self._path, client=self._client))
+        for url, path in self._files:
+            ahead.append(Tree._of(url, path, self._client))  # noqa: SLF001
             if len(ahead) > _MAX_OPEN_AHEAD:
                 yield ahead.popleft()
         yield from ahead
@@ -117,7 +124,7 @@ class Dataset(Closing):
     def first(self) -> Tree:
         """Tree of the first file."""
         if self._first is None:
-            self._first = Tree(self._urls[0], self._path, client=self._client)
+            self._first = Tree._of(*self._files[0], self._client)  # noqa: SLF001
         return self._first
 
     @property
@@ -216,12 +223,12 @@ class Dataset(Closing):
         wanted = self._select_columns(columns, filter_name)
         empty = self.first.arrays(wanted, entry_stop=0, native=native)
         parts: list[Partition] = []
-        for tree in self:
+        for file, tree in zip(self._files, self, strict=True):
             starts = tree._partitions(wanted, step_size)  # noqa: SLF001
-            parts.extend(Partition(tree.url, start, stop) for start, stop in itertools.pairwise(starts))
+            parts.extend(Partition(*file, start, stop) for start, stop in itertools.pairwise(starts))
         if not parts:
-            parts = [Partition(self._urls[0], 0, 0)]
-        return collection(parts, empty, self._path, self._client)
+            parts = [Partition(*self._files[0], 0, 0)]
+        return collection(parts, empty, self._client)
 
     def _iterate_files(
         self,
@@ -235,7 +242,7 @@ class Dataset(Closing):
         max_ahead: int,
     ) -> Iterator[Any]:
         wanted = self._select_columns(columns, filter_name)
-        bar = ProgressBar(f"{len(self._urls)} files", shown=progress)
+        bar = ProgressBar(f"{len(self._files)} files", shown=progress)
 
         def iterate(tree: Tree) -> Iterator[Any]:
             return tree._iterate(wanted, cut, step_size, None, (None, None), library, native, bar)  # noqa: SLF001
@@ -256,7 +263,9 @@ class Dataset(Closing):
             yield from begun.popleft()
 
 
-def dataset(urls: UrlOrPath | Iterable[UrlOrPath], path: str | None = None, *, client: Client | None = None) -> Dataset:
+def dataset(
+    urls: UrlOrPath | Files | Iterable[UrlOrPath], path: str | None = None, *, client: Client | None = None
+) -> Dataset:
     """Return the same tree in many files as one dataset; see :class:`Dataset`.
 
     Examples
@@ -265,15 +274,35 @@ def dataset(urls: UrlOrPath | Iterable[UrlOrPath], path: str | None = None, *, c
     >>> runs = hither.dataset(urls, "T")
     >>> [len(step) for step in runs.iterate(["ntrack"], "ntrack < 0")]
     [0, 0]
+    >>> hither.dataset(dict.fromkeys(urls, "T")).num_entries == runs.num_entries
+    True
 
     """
     return Dataset(urls, path, client=client)
 
 
-def _reopen(urls: list[str], path: str | None, client: Client) -> Dataset:
+def _reopen(files: list[tuple[str, str | None]], client: Client) -> Dataset:
     made = Dataset.__new__(Dataset)
-    made._urls, made._path, made._client, made._first = urls, path, client, None  # noqa: SLF001
+    made._files, made._client, made._first = files, client, None  # noqa: SLF001
     return made
+
+
+def _named_files(urls: UrlOrPath | Files | Iterable[UrlOrPath], path: str | None) -> list[tuple[str, str | None]]:
+    """Return the files as they were named, each with its tree."""
+    if isinstance(urls, (str, os.PathLike)):
+        urls = [urls]
+    trees = urls.values() if isinstance(urls, Mapping) else itertools.repeat(path)
+    return [split_tree_url(os.fspath(url), _tree_path(tree, path)) for url, tree in zip(urls, trees, strict=False)]
+
+
+def _tree_path(tree: TreeName, path: str | None) -> str | None:
+    """Return the path of a tree that is named as in filesets."""
+    if not isinstance(tree, Mapping):
+        return path if tree is None else tree
+    if "object_path" not in tree:
+        message = f"expected the path of a tree for each file, got {sorted(tree)}: pass the files of one data set"
+        raise InvalidError(message)
+    return tree["object_path"]
 
 
 def _expand_pattern(url: str, client: Client) -> list[str]:

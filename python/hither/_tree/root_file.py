@@ -91,7 +91,7 @@ class RootFile(Closing, Mapping[str, Tree]):
         plain = path.split(";", maxsplit=1)[0]
         if plain not in self.keys():
             raise missing_key_error("tree", path, self.keys())
-        return Tree(self._url, path, client=self._client)
+        return Tree._of(self._url, path, self._client)  # noqa: SLF001
 
 
 def open_root(url: UrlOrPath, *, client: Client | None = None) -> RootFile:

@@ -52,7 +52,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
     Parameters
     ----------
     url
-        URL or local path of the file.
+        URL or local path of the file; without ``path`` also ``URL:TREE``.
     path
         Path of the tree in the file; may be omitted if the file has only one tree.
     client
@@ -71,8 +71,19 @@ class Tree(Closing, Mapping[str, "Branch"]):
 
     def __init__(self, url: UrlOrPath, path: str | None = None, *, client: Client | None = None) -> None:
         """Start to open the tree."""
-        self._client = client or default_client()
-        self._core = self._client._core.open_tree(os.fspath(url), path)  # noqa: SLF001
+        text = os.fspath(url)
+        self._begin(*split_tree_url(text, path), client or default_client())
+
+    @classmethod
+    def _of(cls, url: str, path: str | None, client: Client) -> Tree:
+        """Start to open a tree of the file at exactly this URL."""
+        tree = cls.__new__(cls)
+        tree._begin(url, path, client)  # noqa: SLF001
+        return tree
+
+    def _begin(self, url: str, path: str | None, client: Client) -> None:
+        self._client = client
+        self._core = client._core.open_tree(url, path)  # noqa: SLF001
         self._core.begin()
         self._info: TreeInfo | None = None
         self._theirs: UprootTree | None = None
@@ -648,6 +659,8 @@ def open_tree(url: UrlOrPath, path: str | None = None, *, client: Client | None 
     >>> tree = hither.open_tree("http://127.0.0.1:8080/talk.root", "T")
     >>> tree.arrays("ntrack", entry_stop=5, library="np")["ntrack"].shape
     (5,)
+    >>> hither.open_tree("http://127.0.0.1:8080/talk.root:T").num_entries == tree.num_entries
+    True
 
     """
     return Tree(url, path, client=client)
@@ -658,5 +671,10 @@ def _is_of(branch: str, name: str) -> bool:
     return re.search(rf"(^|/){re.escape(name)}($|[./])", branch) is not None
 
 
+def split_tree_url(url: str, path: str | None) -> tuple[str, str | None]:
+    """Return the file and the tree: those of ``URL:TREE``, unless ``path`` names the tree."""
+    return (url, path) if path is not None else _core.split_tree_url(url)
+
+
 def _reopen(url: str, path: str | None, client: Client) -> Tree:
-    return Tree(url, path, client=client)
+    return Tree._of(url, path, client)  # noqa: SLF001

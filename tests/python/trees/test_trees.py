@@ -397,3 +397,37 @@ def test_datasets_are_their_files_one_after_the_other(tmp_path, client, path, th
     assert again.urls == files.urls
     with pytest.raises(FileNotFoundError):
         hither.dataset(tmp_path / "*.none", "T", client=client)
+
+
+def test_a_tree_is_named_behind_its_file(path, tree, site, client, tmp_path):
+    url = site.put("small.root", path.read_bytes())
+    for named in (f"{path}:T", f"{url}:T", f"{path}:T;1"):
+        found = hither.open_tree(named, client=client)
+        assert (found.url, found.num_entries) == (named.partition(".root")[0] + ".root", tree.num_entries)
+        again = pickle.loads(pickle.dumps(found))
+        assert (again.url, again.num_entries) == (found.url, tree.num_entries)
+    colon = tmp_path / "a:b.root"
+    colon.write_bytes(path.read_bytes())
+    assert hither.open_tree(colon, client=client).num_entries == tree.num_entries
+    assert hither.open_tree(f"{colon}:T", client=client).num_entries == tree.num_entries
+    assert hither.open_tree(f"{colon}", "T", client=client).num_entries == tree.num_entries
+
+
+def test_a_dataset_takes_the_trees_of_its_files_as_filesets_have_them(path, tree, client):
+    text = str(path)
+    for files, name in (
+        ([f"{text}:T", f"{text}:T"], None),
+        (f"{text.replace('small', 's[m]all')}:T", None),
+        ({text: "T"}, None),
+        ({path: {"object_path": "T", "steps": [[0, 10]]}}, None),
+        ({text: None}, "T"),
+        ({f"{text}:T": None}, None),
+    ):
+        found = hither.dataset(files, name, client=client)
+        assert (found.path, set(found.urls)) == ("T", {text}), files
+        assert found.num_entries == len(found) * tree.num_entries
+        assert pickle.loads(pickle.dumps(found)).num_entries == found.num_entries
+    two = hither.dataset({text: "T", str(NESTED): "t"}, client=client)
+    assert (two.path, [each.name for each in two]) == (None, ["T", "t"])
+    with pytest.raises(ValueError, match="pass the files of one data set"):
+        hither.dataset({"data": {"files": {text: "T"}}}, client=client)

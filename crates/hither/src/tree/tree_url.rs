@@ -1,5 +1,6 @@
 //! `URL:TREE`, the name of a tree in a file.
 
+use crate::client::storage_path::local_path;
 use hither_transport::{Location, redact_url};
 
 /// A file and, perhaps, a tree in it.
@@ -22,8 +23,10 @@ impl TreeUrl {
         }
     }
 
-    /// Splits `text` after `.root:` if that occurs, else at a colon in the last component of the
-    /// path. A colon before a port, in a query, or after a scheme does not split.
+    /// Splits `text` after `.root:` if that occurs, else at the last colon in the last component of
+    /// the path, unless `.root` ends it: that is a file with a colon in its name. A colon before a
+    /// port, in a query, or after a scheme does not split, nor does one in the name of a local file
+    /// that exists. A colon at the end splits off no tree.
     ///
     /// ```
     /// use hither::TreeUrl;
@@ -33,6 +36,9 @@ impl TreeUrl {
     /// ```
     #[must_use]
     pub fn parse(text: &str) -> Self {
+        if local_path(text).is_some_and(|path| path.is_file()) {
+            return Self { url: text.to_owned(), tree: None };
+        }
         let path_start = match text.find("://") {
             Some(scheme) => {
                 let authority = scheme + 3;
@@ -45,7 +51,8 @@ impl TreeUrl {
             let last = path.rfind('/').map_or(0, |slash| slash + 1);
             let component = &path[last..];
             let end = component.find('?').unwrap_or(component.len());
-            component[..end].rfind(':').map(|colon| last + colon)
+            let is_file = component[..end].ends_with(".root");
+            component[..end].rfind(':').filter(|_| !is_file).map(|colon| last + colon)
         });
         match split {
             Some(at) if path.len() > at + 1 => Self {
@@ -79,10 +86,24 @@ mod tests {
             ("/local/f.root:T", "/local/f.root", Some("T")),
             ("f.root", "f.root", None),
             ("file:///x/f.root:T", "file:///x/f.root", Some("T")),
+            ("http://h/a:b.root", "http://h/a:b.root", None),
+            ("http://h/a:b.root?x=y", "http://h/a:b.root?x=y", None),
+            ("http://h/a:b.root:T", "http://h/a:b.root", Some("T")),
+            ("a:b.root", "a:b.root", None),
+            ("http://h/a:b:", "http://h/a:b", None),
             ("", "", None),
         ] {
             let parsed = TreeUrl::parse(text);
             assert_eq!((parsed.url.as_str(), parsed.tree.as_deref()), (url, tree), "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_local_file_of_exactly_that_name_is_meant() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = folder.path().join("x.root:Events").to_str().unwrap().to_owned();
+        assert_eq!(TreeUrl::parse(&text).tree.as_deref(), Some("Events"));
+        std::fs::write(&text, b"").unwrap();
+        assert_eq!(TreeUrl::parse(&text), TreeUrl { url: text, tree: None });
     }
 }
