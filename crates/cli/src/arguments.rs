@@ -13,8 +13,9 @@ mod serve;
 mod simulate;
 mod trace;
 mod tune;
+mod used_options;
 
-pub(crate) use copies::{Check, Copy, Sync, read_list};
+pub(crate) use copies::{Check, Copy, Sync, read_list, sources_and_destination};
 pub(crate) use explain::{Explain, ExplainedJob, ExplanationArgs};
 pub(crate) use federate::Federate;
 pub(crate) use lots::Lots;
@@ -25,6 +26,7 @@ pub(crate) use serve::Serve;
 pub(crate) use simulate::Simulate;
 pub(crate) use trace::{Histogram, Import, Replay, Show, Trace};
 pub(crate) use tune::Tune;
+pub(crate) use used_options::refuse_unused;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
@@ -293,7 +295,7 @@ pub(crate) struct Tree {
 /// Arguments of `hither locate`.
 #[derive(Debug, Args)]
 pub(crate) struct Locate {
-    /// The files, on root:// or roots:// servers.
+    /// The files, on root:// or roots:// servers, or patterns.
     #[arg(value_name = "URL", required = true)]
     pub(crate) urls: Vec<String>,
 }
@@ -322,7 +324,7 @@ pub(crate) struct Stage {
     /// Set the priority; 3 is highest (root:// only).
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=3))]
     pub(crate) priority: u8,
-    /// The files, on https://, root:// or roots:// servers.
+    /// The files, on https://, root:// or roots:// servers, or patterns.
     #[arg(value_name = "URL", required = true)]
     pub(crate) urls: Vec<String>,
 }
@@ -393,10 +395,96 @@ fn entries(text: &str) -> Result<(u64, u64), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::FromArgMatches;
 
     #[test]
     fn the_command_line_is_consistent() {
         parser().debug_assert();
+    }
+
+    /// A command line of each verb.
+    const LINES: [&str; 42] = [
+        "draw u e",
+        "tree u",
+        "cat u v",
+        "cp a b c",
+        "sync a b",
+        "check a b",
+        "ls u v",
+        "find u v",
+        "du u v",
+        "stat u v",
+        "checksum u v",
+        "mkdir u v",
+        "mv a b c",
+        "rm u v",
+        "chmod 640 u v",
+        "locate u v",
+        "stage u v",
+        "serve d",
+        "federate --check-config",
+        "lots reserve u --bytes=1 --lease=1d",
+        "lots show u",
+        "lots renew u i --lease=1d",
+        "lots release u i",
+        "explain draw u e",
+        "explain cp a b c",
+        "explain cat u v",
+        "explain serve l",
+        "profile --seconds=1",
+        "profile storage d",
+        "profile network u",
+        "trace show t",
+        "trace import f --format=strace --output=t",
+        "trace replay t u",
+        "simulate t",
+        "tune sweep f",
+        "root-setup",
+        "completions bash",
+        "options",
+        "man d",
+        "mover d",
+        "tape-helper",
+        "cp a b --recursive",
+    ];
+
+    /// The command that `words` mean, as text.
+    fn meaning(words: &[&str]) -> String {
+        let matches = parser().try_get_matches_from(words).unwrap_or_else(|error| {
+            panic!("{words:?}: {error}");
+        });
+        format!("{:?}", Arguments::from_arg_matches(&matches).unwrap().command)
+    }
+
+    #[test]
+    fn options_stand_anywhere_between_the_arguments_of_every_verb() {
+        let mut met = std::collections::BTreeSet::new();
+        for line in LINES {
+            let words: Vec<_> = std::iter::once("hither").chain(line.split(' ')).collect();
+            let expected = meaning(&words);
+            let mut verb = Arguments::command();
+            let mut first = 1;
+            while let Some(inner) =
+                words.get(first).and_then(|it| verb.find_subcommand(it)).cloned()
+            {
+                met.insert(words[1..=first].join(" "));
+                (verb, first) = (inner, first + 1);
+            }
+            for at in first..=words.len() {
+                for option in [&["-v"][..], &["--json"], &["--max-connections", "7"]] {
+                    let words = [&words[..at], option, &words[at..]].concat();
+                    assert_eq!(meaning(&words), expected, "{words:?}");
+                }
+            }
+        }
+        let mut verbs = vec![(String::new(), Arguments::command())];
+        while let Some((path, verb)) = verbs.pop() {
+            assert!(path.is_empty() || met.contains(&path), "{path:?} is not in the table");
+            for inner in verb.get_subcommands() {
+                let path = format!("{path} {}", inner.get_name()).trim_start().to_owned();
+                verbs.push((path, inner.clone()));
+            }
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The command as a function from arguments to an exit code.
 
-use crate::arguments::{Arguments, parser};
+use crate::arguments::{Arguments, parser, refuse_unused};
 use crate::output::standard_streams::note_closed_streams;
 use crate::{commands, exit, interrupt, log};
 use clap::FromArgMatches;
@@ -16,13 +16,18 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
     }
     hither_server::raise_open_files();
     let words: Vec<_> = words.into_iter().collect();
-    let matches = parser().try_get_matches_from(&words);
-    let arguments = match matches.and_then(|matches| Arguments::from_arg_matches(&matches)) {
-        Ok(arguments) => arguments,
+    let parsed = parser().try_get_matches_from(&words).and_then(|matches| {
+        let arguments = Arguments::from_arg_matches(&matches)?;
+        let usable = refuse_unused(&matches, &arguments.common.client.given);
+        Ok((arguments, usable))
+    });
+    let (arguments, usable) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => return exit::usage(&error, &words),
     };
     let json = arguments.common.json;
-    match log::start(arguments.common.verbose).and_then(|()| commands::run(arguments)) {
+    let started = usable.and_then(|()| log::start(arguments.common.verbose));
+    match started.and_then(|()| commands::run(arguments)) {
         Ok(()) => 0,
         Err(failure) => exit::failed(&failure, json),
     }

@@ -60,21 +60,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), CommandError> {
         Command::Options => return print_options(),
         _ => {}
     }
-    let reads_replicas = matches!(
-        command,
-        Command::Draw(_)
-            | Command::Explain(_)
-            | Command::Tree(_)
-            | Command::Cat(_)
-            | Command::Cp(_)
-            | Command::Trace(_)
-    );
-    if !common.client.options.replicas.is_empty() && !reads_replicas {
-        return Err(CommandError::usage(
-            "--replica is for draw, explain, tree, cat, cp and trace replay: this command uses only the server that its URL names",
-        ));
-    }
     let client = client(&common, &command.url())?;
+    if !common.client.options.replicas.is_empty() {
+        check_replicas(&client, &command)?;
+    }
     let done = run_with(&client, command, &common);
     if let Err(error) = client.flush_trace() {
         print_notices(&[error.to_string()]);
@@ -82,13 +71,31 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), CommandError> {
     done
 }
 
+/// Fails unless the command reads one source on a server: only that has replicas.
+fn check_replicas(client: &Client, command: &Command) -> Result<(), CommandError> {
+    let several = match command {
+        Command::Cat(request) => request.urls.len() > 1,
+        Command::Cp(request) => request.names.len() > 2,
+        Command::Explain(Explain { job: ExplainedJob::Cat(job) }) => job.request.urls.len() > 1,
+        Command::Explain(Explain { job: ExplainedJob::Cp(job) }) => job.request.names.len() > 2,
+        _ => false,
+    };
+    let url = command.url();
+    let is_local = client.storage_path(&url).is_ok_and(|named| named.is_local());
+    let found = client.block_on(client.matching_urls(&url));
+    let is_one = found.is_ok_and(|found| found.urls == [url]);
+    if several || is_local || !is_one {
+        let what = "--replica names replicas of one source on a server: copy or read several one by one, or write [[mirror]] rules";
+        return Err(CommandError::usage(what));
+    }
+    Ok(())
+}
+
 fn run_with(client: &Client, command: Command, common: &GlobalArgs) -> Result<(), CommandError> {
     let json = common.json;
     match command {
         Command::Draw(request) => draw::run(client, &request, json),
-        Command::Explain(request) => {
-            explain::run(client, &request, !common.client.options.replicas.is_empty(), json)
-        }
+        Command::Explain(request) => explain::run(client, &request, json),
         Command::Tree(request) => tree::run(client, &request, json),
         Command::Ls(request) => ls::run(client, &request, json),
         Command::Find(request) => find::run(client, &request, json),
@@ -101,9 +108,7 @@ fn run_with(client: &Client, command: Command, common: &GlobalArgs) -> Result<()
         Command::Locate(request) => locate::run(client, &request, json),
         Command::Stage(request) => stage::run(client, &request, json),
         Command::Chmod(request) => chmod::run(client, &request, json),
-        Command::Cp(request) => {
-            cp::run(client, &request, !common.client.options.replicas.is_empty(), json)
-        }
+        Command::Cp(request) => cp::run(client, &request, json),
         Command::Lots(request) => lots::run(client, &request, json),
         Command::Sync(request) => sync::run(client, &request, json),
         Command::Check(request) => check::run(client, &request, json),

@@ -61,6 +61,17 @@ pub(crate) fn printable(name: &str) -> String {
     shown
 }
 
+/// The display form of `path`, which is below the argument `url`: of a local path as it was typed,
+/// else as a URL without secrets.
+pub(crate) fn named_as(url: &str, named: &StoragePath, path: &str) -> String {
+    let below = path.strip_prefix(&*named.path).filter(|_| named.is_local() && !url.contains(':'));
+    match below.map(|below| below.trim_start_matches('/')) {
+        None => named.display_url(path),
+        Some("") => url.to_owned(),
+        Some(below) => format!("{}/{below}", url.trim_end_matches('/')),
+    }
+}
+
 /// The kind of an entry as one word.
 pub(crate) fn kind(entry: &DirEntry) -> &'static str {
     match entry.kind {

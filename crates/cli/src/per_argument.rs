@@ -2,7 +2,7 @@
 
 use crate::exit::{CommandError, print_error};
 use crate::output::{JsonArray, print};
-use hither::Client;
+use hither::{Client, TreeUrl};
 use hither_core::sync::lock;
 use hither_transport::redact_url;
 use serde_json::{Value, json};
@@ -105,6 +105,27 @@ pub(crate) fn expand_if_known(
         }
     }
     urls
+}
+
+/// The file and the tree of `text`, whose pattern has to match one file.
+pub(crate) fn tree_target(client: &Client, text: &str) -> Result<TreeUrl, CommandError> {
+    let TreeUrl { url, tree } = TreeUrl::parse(text);
+    let found = client.block_on(client.matching_urls(&url))?;
+    if let Some(error) = found.failures.into_iter().next() {
+        return Err(error.into());
+    }
+    match <[String; 1]>::try_from(found.urls) {
+        Ok([url]) => Ok(TreeUrl { url, tree }),
+        Err(urls) => {
+            let names: Vec<_> = urls.iter().take(3).map(|url| redact_url(url)).collect();
+            Err(CommandError::usage(format!(
+                "{} files match {}, expected one: {}",
+                urls.len(),
+                redact_url(&url),
+                names.join(", ")
+            )))
+        }
+    }
 }
 
 /// A counting semaphore for threads.

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from loopback_server import LoopbackServer, QuietHandler
 from served import serving as serving_hither
-from storage.test_storage_commands import s3_bucket
-from storage.test_storage_commands import serving as serving_peer
+from places import s3_bucket
+from places import serving as serving_peer
 
 SEED = 20
 TREES = int(os.environ.get("HITHER_HOSTILE_TREES", "2"))

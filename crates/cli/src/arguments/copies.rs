@@ -18,7 +18,7 @@ const MAX_LIST_BYTES: u64 = 1 << 30;
 pub(crate) struct Copy {
     /// The sources, as URLs, paths, patterns as in 'https://host/*.root', or - for standard input;
     /// and last the destination: a file, a directory, - for standard output, or /dev/null.
-    #[arg(value_names = ["SRC", "DST"], required = true, num_args = 2..)]
+    #[arg(value_names = ["SRC", "DST"], required = true, num_args = 1..)]
     pub(crate) names: Vec<String>,
     /// Copy directories and their contents.
     #[arg(short, long)]
@@ -26,6 +26,9 @@ pub(crate) struct Copy {
     /// Copy directories, and keep links, permissions and times.
     #[arg(short, long)]
     pub(crate) archive: bool,
+    /// Replace existing targets, as without options.
+    #[arg(short, long, conflicts_with_all = ["no_clobber", "update"])]
+    force: bool,
     /// Skip existing targets.
     #[arg(short, long, conflicts_with = "update")]
     pub(crate) no_clobber: bool,
@@ -45,7 +48,7 @@ pub(crate) struct Copy {
     pub(crate) stage: bool,
     /// Let the servers copy: pull by the target, push by the source, or auto for either, else
     /// through here.
-    #[arg(long, value_name = "MODE")]
+    #[arg(long, value_name = "MODE", conflicts_with = "bwlimit")]
     pub(crate) third_party: Option<ThirdParty>,
     /// Copy by the nodes of a Dask cluster: the address of its scheduler, or its file.
     #[arg(long, value_name = "ADDRESS|FILE", requires = "recursive", conflicts_with_all = NOT_BY_CLUSTER)]
@@ -179,6 +182,15 @@ impl LimitArgs {
         }
         options.transfers = self.transfers.map(usize::from);
         options.attempts = self.retry.unwrap_or(1);
+    }
+}
+
+/// The sources and the destination of a command that takes them in this order. Options may stand
+/// between them, so the parser cannot require two.
+pub(crate) fn sources_and_destination(names: &[String]) -> Result<(&[String], &str), CommandError> {
+    match names {
+        [sources @ .., destination] if !sources.is_empty() => Ok((sources, destination.as_str())),
+        _ => Err(CommandError::usage("name a source and a destination: SRC... DST")),
     }
 }
 

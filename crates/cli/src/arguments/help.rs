@@ -2,6 +2,7 @@
 //! its own options and names the common options that it uses; `hither help options` describes
 //! those.
 
+use crate::arguments::used_options::used;
 use crate::exit;
 use clap::{Arg, Command};
 
@@ -37,7 +38,7 @@ pub(super) fn with_help(command: Command) -> Command {
         .help_template(template)
         .mut_args(|arg| if arg.is_global_set() { arg.hide(true) } else { arg })
         .after_help(help)
-        .mut_subcommands(|verb| with_common(verb, &common))
+        .mut_subcommands(|verb| with_common("", verb, &common))
 }
 
 /// The help of `command`: clap's template with groups, because clap supports only one list of
@@ -66,26 +67,17 @@ fn template(command: &Command) -> String {
     )
 }
 
-fn with_common(verb: Command, common: &[Arg]) -> Command {
+/// `verb` with the common options that it and its own verbs use; `above` is the verb that it is of.
+fn with_common(above: &str, verb: Command, common: &[Arg]) -> Command {
     if verb.get_name() == "options" {
         return verb.args(common.iter().cloned().map(|arg| arg.global(false)));
     }
-    let used: Vec<Arg> = match verb.get_name() {
-        "serve" => named(common, &["json", "verbose", "config"]),
-        "show" | "import" | "profile" | "storage" | "tune" | "sweep" | "root-setup" => {
-            named(common, &["json", "verbose"])
-        }
-        "completions" | "man" => Vec::new(),
-        _ => common.to_vec(),
-    };
+    let path = format!("{above} {}", verb.get_name()).trim_start().to_owned();
+    let used = used(common, &path);
     let names = (!used.is_empty()).then(|| describe_common(&used));
     let example = verb.get_after_help().map(ToString::to_string);
     let help: Vec<String> = names.into_iter().chain(example).collect();
-    verb.after_help(help.join("\n\n")).mut_subcommands(|verb| with_common(verb, common))
-}
-
-fn named(options: &[Arg], names: &[&str]) -> Vec<Arg> {
-    options.iter().filter(|option| names.contains(&option.get_id().as_str())).cloned().collect()
+    verb.after_help(help.join("\n\n")).mut_subcommands(|verb| with_common(&path, verb, common))
 }
 
 fn describe_common(options: &[Arg]) -> String {
@@ -155,6 +147,7 @@ mod tests {
             ("draw", vec!["--bins <N>", "--replica URL", "--config FILE"], vec!["--insecure  Acc"]),
             ("serve", vec!["--listen <ADDR:PORT>", "--config FILE"], vec!["--replica", "--user"]),
             ("completions", vec!["<SHELL>"], vec!["--json"]),
+            ("sync", vec!["--config FILE"], vec!["--replica", "--trace"]),
             ("options", vec!["--replica <URL>", "--anonymous", "Print JSON"], vec!["--bins"]),
         ] {
             let text = help(&["help", verb]);

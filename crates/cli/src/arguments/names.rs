@@ -145,11 +145,15 @@ pub(crate) struct Rm {
 /// Arguments of `hither mv`.
 #[derive(Debug, Args)]
 pub(crate) struct Mv {
+    /// Replace existing targets, as without options.
+    #[arg(short, long, conflicts_with = "no_clobber")]
+    force: bool,
     /// Skip existing targets.
     #[arg(short, long)]
     pub(crate) no_clobber: bool,
-    /// The files and directories, and last the new name or the directory to move them into.
-    #[arg(value_names = ["SRC", "DST"], required = true, num_args = 2..)]
+    /// The files and directories, or patterns, and last the new name or the directory to move them
+    /// into.
+    #[arg(value_names = ["SRC", "DST"], required = true, num_args = 1..)]
     pub(crate) urls: Vec<String>,
 }
 
@@ -159,7 +163,7 @@ pub(crate) struct Chmod {
     /// Octal permissions of owner, group and others.
     #[arg(value_name = "MODE", value_parser = octal)]
     pub(crate) mode: u16,
-    /// The files and directories, on root:// or roots:// servers.
+    /// The files and directories, on root:// or roots:// servers, or patterns.
     #[arg(value_name = "URL", required = true)]
     pub(crate) urls: Vec<String>,
 }

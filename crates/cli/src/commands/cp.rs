@@ -6,15 +6,15 @@ pub(super) mod progress_bar;
 mod spooled_input;
 pub(super) mod tuning_log;
 
-use crate::arguments::Copy;
+use crate::arguments::{Copy, sources_and_destination};
 use crate::exit::CommandError;
 use crate::interrupt;
 use crate::output::standard_streams::standard_output;
 use crate::output::{eprint_line, human_bytes, print};
 use crate::per_argument::expand;
 use hither::{
-    Client, CopyFailure, CopyOptions, CopyProgress, CopySummary, OverwritePolicy, StageTimes,
-    Verify,
+    Client, CopyFailure, CopyOptions, CopyProgress, CopySummary, ErrorKind, OverwritePolicy,
+    StageTimes, Verify,
 };
 use hither_core::error::counted;
 use serde_json::json;
@@ -26,13 +26,8 @@ const RESUME: &str = "the copied part is kept: run the same command to resume";
 const RESUME_IF_KEPT: &str = "the same command resumes what was copied";
 const START_AGAIN: &str = "without a store, the same command starts again";
 
-pub(super) fn run(
-    client: &Client,
-    arguments: &Copy,
-    has_replicas: bool,
-    json: bool,
-) -> Result<(), CommandError> {
-    let copied = copy(client, arguments, has_replicas)?;
+pub(super) fn run(client: &Client, arguments: &Copy, json: bool) -> Result<(), CommandError> {
+    let copied = copy(client, arguments)?;
     let Copied { summary, seconds, .. } = &copied;
     if !arguments.quiet && !json {
         print_totals(summary, *seconds, arguments.checksum.is_some());
@@ -88,17 +83,8 @@ impl Copied {
 }
 
 /// Copies, and prints failures.
-pub(super) fn copy(
-    client: &Client,
-    arguments: &Copy,
-    has_replicas: bool,
-) -> Result<Copied, CommandError> {
-    let (destination, sources) =
-        arguments.names.split_last().ok_or_else(|| CommandError::usage("nothing to copy"))?;
-    if has_replicas && sources.len() > 1 {
-        let what = "--replica names replicas of one source, but there are several: copy them one by one, or write [[mirror]] rules";
-        return Err(CommandError::usage(what));
-    }
+pub(super) fn copy(client: &Client, arguments: &Copy) -> Result<Copied, CommandError> {
+    let (sources, destination) = sources_and_destination(&arguments.names)?;
     let mut unlisted = None;
     let sources = &expand(client, sources, |_, error| unlisted = Some(error));
     if let Some(error) = unlisted {
@@ -158,8 +144,10 @@ fn spool(destination: &str, options: &CopyOptions) -> Result<SpooledInput, Comma
         let what = "the standard input is one file here: leave out -r, --stage and --third-party";
         return Err(CommandError::usage(what));
     }
-    SpooledInput::take()
-        .map_err(|error| CommandError::local("cannot read the standard input", error))
+    SpooledInput::take().map_err(|error| {
+        let what = format!("cannot keep the standard input in TMPDIR until it ends: {error}");
+        hither::Error::new(ErrorKind::of_local(&error), what).into()
+    })
 }
 
 fn options(client: &Client, arguments: &Copy) -> Result<CopyOptions, CommandError> {

@@ -3,9 +3,10 @@
 use crate::arguments::Draw;
 use crate::exit::CommandError;
 use crate::output::{connections, human_bytes, print, print_notices};
+use crate::per_argument::tree_target;
 use crate::plot::{self, PlotData};
 use crate::progress_bar;
-use hither::{Client, DrawRequest, DrawResult, TreeUrl};
+use hither::{Client, DrawRequest, DrawResult};
 use hither_core::error::counted;
 use serde_json::json;
 
@@ -33,7 +34,7 @@ pub(super) fn run(client: &Client, arguments: &Draw, json: bool) -> Result<(), C
 
 /// Draws, and writes the requested image files.
 pub(super) fn draw(client: &Client, arguments: &Draw) -> Result<DrawResult, CommandError> {
-    let target = TreeUrl::parse(&arguments.target);
+    let target = tree_target(client, &arguments.target)?;
     let mut request = DrawRequest::new(&arguments.expression, arguments.cut.as_deref());
     request.bins = usize::try_from(arguments.bins).unwrap_or(usize::MAX);
     request.range = arguments.range;

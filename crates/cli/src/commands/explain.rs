@@ -17,12 +17,7 @@ use std::fmt::Write;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-pub(super) fn run(
-    client: &Client,
-    arguments: &Explain,
-    has_replicas: bool,
-    json: bool,
-) -> Result<(), CommandError> {
+pub(super) fn run(client: &Client, arguments: &Explain, json: bool) -> Result<(), CommandError> {
     client.record_activity();
     let explain = |options: &ExplanationArgs, measured| {
         let probe_url = Some(arguments.url()).filter(|_| !options.no_probe);
@@ -39,7 +34,14 @@ pub(super) fn run(
             show(&job.options, &explained, json, object, || draw_times(&drawing))
         }
         ExplainedJob::Cp(job) => {
-            let copied = cp::copy(client, &job.request, has_replicas)?;
+            let copied = cp::copy(client, &job.request)?;
+            if copied.end().is_err() {
+                // The time of a job that failed says nothing about the time of the job.
+                if json {
+                    print(&format!("{}\n", copied.as_json()))?;
+                }
+                return copied.end();
+            }
             let write = copied.progress.stages().write;
             let write = StageSeconds {
                 busy: write.busy.as_secs_f64(),
@@ -48,8 +50,7 @@ pub(super) fn run(
             };
             let measured = MeasuredJob { write: Some(write), ..MeasuredJob::default() };
             let explained = explain(&job.options, measured);
-            show(&job.options, &explained, json, || copied.as_json(), String::new)?;
-            copied.end()
+            show(&job.options, &explained, json, || copied.as_json(), String::new)
         }
         ExplainedJob::Cat(job) => {
             cat::write_all(client, &job.request, false, &mut std::io::sink())?;

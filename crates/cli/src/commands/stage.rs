@@ -3,7 +3,7 @@
 use crate::arguments::Stage;
 use crate::exit::CommandError;
 use crate::interrupt;
-use crate::per_argument::ArgumentResults;
+use crate::per_argument::{ArgumentResults, expand};
 use hither::{Client, Error, ErrorKind, StagingRequest, StagingState};
 use hither_core::error::counted;
 use hither_transport::redact_url;
@@ -14,7 +14,11 @@ const GOES_ON: &str = "the servers go on: the same command with --wait waits aga
 
 pub(crate) fn run(client: &Client, request: &Stage, json: bool) -> Result<(), CommandError> {
     let mut outcome = ArgumentResults::new(json);
-    let urls = &request.urls;
+    let urls = expand(client, &request.urls, |url, error| outcome.failed(url, error));
+    if urls.is_empty() {
+        return outcome.end("requests");
+    }
+    let urls = &*urls;
     let shown = |all: &[usize]| -> Vec<String> {
         all.iter().filter_map(|nth| urls.get(*nth)).map(|url| redact_url(url)).collect()
     };

@@ -4,6 +4,7 @@ use crate::arguments::Tree;
 use crate::exit::CommandError;
 use crate::output::standard_streams::standard_input;
 use crate::output::{human_bytes, print, print_notices};
+use crate::per_argument::tree_target;
 use hither::{
     Client, Error, ErrorKind, FileListing, LearnedExport, LearnedListing, LearnedSet, TreeListing,
     TreeUrl,
@@ -21,7 +22,7 @@ pub(super) fn run(client: &Client, request: &Tree, json: bool) -> Result<(), Com
     if let Some(path) = &request.import {
         return import(client, path, json);
     }
-    let target = TreeUrl::parse(request.target.as_deref().unwrap_or_default());
+    let target = tree_target(client, request.target.as_deref().unwrap_or_default())?;
     if request.learned || request.export.is_some() {
         let listings = client
             .learned(&target.url, target.tree.as_deref())

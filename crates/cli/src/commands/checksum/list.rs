@@ -21,11 +21,13 @@ pub(super) struct ChecksumList {
     pub(super) unread: usize,
 }
 
-/// The line of a file.
+/// The line of a file. A crc32c is named, because its digits could be those of an adler32.
 pub(super) fn line(value: &Checksum, name: &str) -> String {
     let escaped = escaped(name);
     let mark = if escaped == name { "" } else { "\\" };
-    format!("{mark}{}  {escaped}\n", value.hex())
+    let value =
+        if value.algorithm() == Algorithm::Crc32c { value.to_string() } else { value.hex() };
+    format!("{mark}{value}  {escaped}\n")
 }
 
 /// A name with its special characters escaped, in one line.
@@ -127,6 +129,15 @@ mod tests {
         let text = format!("# comment\n{hex}\n{hex} a\n{hex}  \n12345  a\n\\{hex}  a\\b\nx:1  a\n");
         assert_eq!(parse(&text, None), ChecksumList { checksums: Vec::new(), unread: 7 });
         assert_eq!(parse("0a0b0c0d  a", Some(Algorithm::Crc32c)).checksums.len(), 1);
+    }
+
+    #[test]
+    fn checksums_of_every_algorithm_come_back() {
+        for algorithm in Algorithm::ALL {
+            let expected = Hasher::of(algorithm, b"x");
+            let list = parse(&line(&expected, "a"), None);
+            assert_eq!(list.checksums, [ListedChecksum { name: "a".to_owned(), expected }]);
+        }
     }
 
     #[test]

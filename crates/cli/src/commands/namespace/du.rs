@@ -2,7 +2,7 @@
 
 use crate::arguments::Du;
 use crate::exit::CommandError;
-use crate::output::{human_bytes, print_notices, printable};
+use crate::output::{human_bytes, named_as, print_notices, printable};
 use crate::per_argument::{ArgumentResults, expand};
 use hither::{Client, DirEntry, Error, FileKind, StoragePath, WalkEvent, WalkOptions};
 use hither_transport::redact_url;
@@ -38,7 +38,7 @@ pub(crate) fn run(client: &Client, request: &Du, json: bool) -> Result<(), Comma
             outcome.failed(&redact_url(&url), error.into());
             continue;
         }
-        show(&sums, &named, request, &mut outcome)?;
+        show(&sums, (url.as_str(), &named), request, &mut outcome)?;
     }
     outcome.end("directories")
 }
@@ -85,7 +85,7 @@ impl Sums {
 /// Prints the totals, each directory after those below it.
 fn show(
     sums: &Sums,
-    named: &StoragePath,
+    (url, named): (&str, &StoragePath),
     request: &Du,
     outcome: &mut ArgumentResults,
 ) -> std::io::Result<()> {
@@ -99,7 +99,8 @@ fn show(
             "unknown_sizes": sum.unknown_sizes,
         });
         let size = if sum.unknown_sizes == 0 { size } else { format!(">{size}") };
-        outcome.done(&format!("{size}\t{}\n", printable(&name)), object)?;
+        let typed = named_as(url, named, path.trim_matches('/'));
+        outcome.done(&format!("{size}\t{}\n", printable(&typed)), object)?;
     }
     Ok(())
 }

@@ -2,11 +2,10 @@
 
 use crate::arguments::Find;
 use crate::exit::CommandError;
-use crate::output::{JsonArray, entry_json, print, print_notices, printable};
+use crate::output::{JsonArray, entry_json, named_as, print, print_notices, printable};
 use crate::per_argument::{ArgumentResults, expand};
 use hither::{
-    Client, DirEntry, Error, ErrorKind, FileKind, Filter, FilterOptions, StoragePath, WalkEvent,
-    WalkOptions,
+    Client, DirEntry, Error, ErrorKind, FileKind, Filter, FilterOptions, WalkEvent, WalkOptions,
 };
 use hither_transport::redact_url;
 use std::io::IsTerminal;
@@ -25,7 +24,7 @@ pub(crate) fn run(client: &Client, request: &Find, json: bool) -> Result<(), Com
                         let shown = if json {
                             array.push(&entry_json(&named, &entry))
                         } else {
-                            print(&line(request, &named, &entry))
+                            print(&line(request, &named_as(&url, &named, &entry.path)))
                         };
                         shown.map_err(|error| {
                             let what = format!("cannot write the output: {error}");
@@ -66,13 +65,12 @@ fn takes(request: &Find, names: &Filter, entry: &DirEntry) -> bool {
 }
 
 /// The name of an entry: unchanged for other programs, in one line on a terminal.
-fn line(request: &Find, named: &StoragePath, entry: &DirEntry) -> String {
-    let name = named.display_url(&entry.path);
+fn line(request: &Find, name: &str) -> String {
     if request.null {
-        name + "\0"
+        format!("{name}\0")
     } else if std::io::stdout().is_terminal() {
-        printable(&name) + "\n"
+        printable(name) + "\n"
     } else {
-        name + "\n"
+        format!("{name}\n")
     }
 }

@@ -1,19 +1,21 @@
 //! `hither mv`: renames and moves on one server.
 
-use crate::arguments::Mv;
+use crate::arguments::{Mv, sources_and_destination};
 use crate::exit::CommandError;
-use crate::per_argument::ArgumentResults;
+use crate::per_argument::{ArgumentResults, expand_if_known};
 use hither::{Client, Error, ErrorKind, FileKind, StoragePath};
 use hither_transfer::refuse_clashes;
 use hither_transport::redact_url;
 use serde_json::json;
 
 pub(crate) fn run(client: &Client, request: &Mv, json: bool) -> Result<(), CommandError> {
-    let (target, sources) =
-        request.urls.split_last().ok_or_else(|| CommandError::usage("nothing to move"))?;
+    let (sources, target) = sources_and_destination(&request.urls)?;
     let target = client.storage_path(target)?;
+    let mut outcome = ArgumentResults::new(json);
+    let named = sources;
+    let sources = expand_if_known(client, named, true, |url, error| outcome.failed(url, error));
     let into = is_directory(client, &target)?;
-    if !into && (sources.len() > 1 || target.directory) {
+    if !into && (named.len().max(sources.len()) > 1 || target.directory) {
         let what = format!("{} is not a directory", target.display_url(&target.path));
         return Err(CommandError::usage(what));
     }
@@ -25,8 +27,7 @@ pub(crate) fn run(client: &Client, request: &Mv, json: bool) -> Result<(), Comma
         let directory = target.clone().into_copy_path();
         client.block_on(refuse_clashes(&named.collect::<Vec<_>>(), directory))?;
     }
-    let mut outcome = ArgumentResults::new(json);
-    for url in sources {
+    for url in &sources {
         match rename(client, url, &target, into, request.no_clobber) {
             Ok((from, to)) => outcome.done("", json!({ "from": from, "to": to }))?,
             Err(error) if request.no_clobber && error.kind() == ErrorKind::AlreadyExists => {}
@@ -37,7 +38,7 @@ pub(crate) fn run(client: &Client, request: &Mv, json: bool) -> Result<(), Comma
 }
 
 fn is_directory(client: &Client, named: &StoragePath) -> Result<bool, Error> {
-    match client.block_on(named.storage.stat(&named.path)) {
+    match client.block_on(named.storage.stat_named(&named.path)) {
         Ok(entry) => Ok(entry.kind == FileKind::Directory),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),

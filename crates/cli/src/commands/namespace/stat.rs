@@ -4,7 +4,7 @@ use crate::arguments::Stat;
 use crate::exit::CommandError;
 use crate::output::{date, entry_json, human_bytes, kind, print, print_notices};
 use crate::per_argument::{ArgumentResults, expand, run_parallel};
-use hither::{Client, DirEntry, Error, ExtendedAttribute, FileKind, StoragePath};
+use hither::{Client, DirEntry, Error, ErrorKind, ExtendedAttribute, FileKind, StoragePath};
 use hither_transport::redact_url;
 use serde_json::Value;
 
@@ -40,10 +40,21 @@ struct Metadata {
 }
 
 fn fetch(client: &Client, url: &str, attributes: bool) -> Result<Metadata, Error> {
-    let found = client.block_on(client.stat(url))?;
-    print_notices(&found.notices);
+    let (named, entry) = match client.block_on(client.stat(url)) {
+        Ok(found) => {
+            print_notices(&found.notices);
+            (found.named, found.entry)
+        }
+        // A directory that its server knows only by a URL with a slash.
+        Err(missing) if missing.kind() == ErrorKind::NotFound => {
+            let named = client.storage_path(url)?;
+            let entry = client.block_on(named.storage.stat_named(&named.path));
+            (named, entry.map_err(|_| missing)?)
+        }
+        Err(error) => return Err(error),
+    };
     let attributes = attributes.then(|| client.block_on(client.attributes(url))).transpose()?;
-    Ok(Metadata { named: found.named, entry: found.entry, attributes })
+    Ok(Metadata { named, entry, attributes })
 }
 
 impl Metadata {

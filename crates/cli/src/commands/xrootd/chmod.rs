@@ -2,15 +2,17 @@
 
 use crate::arguments::Chmod;
 use crate::exit::CommandError;
-use crate::per_argument::{ArgumentResults, run_parallel};
+use crate::per_argument::{ArgumentResults, expand_if_known, run_parallel};
 use hither::Client;
 use hither_transport::redact_url;
 use serde_json::json;
 
 pub(crate) fn run(client: &Client, request: &Chmod, json: bool) -> Result<(), CommandError> {
     let mut outcome = ArgumentResults::new(json);
+    let urls =
+        expand_if_known(client, &request.urls, true, |url, error| outcome.failed(url, error));
     run_parallel(
-        &request.urls,
+        &urls,
         |url| client.block_on(client.chmod(url, request.mode)),
         |url, changed| {
             match changed {

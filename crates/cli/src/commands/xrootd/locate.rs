@@ -2,16 +2,17 @@
 
 use crate::arguments::Locate;
 use crate::exit::CommandError;
-use crate::per_argument::{ArgumentResults, run_parallel};
+use crate::per_argument::{ArgumentResults, expand, run_parallel};
 use hither::{Client, ReplicaServer};
 use hither_transport::redact_url;
 use serde_json::json;
 
 pub(crate) fn run(client: &Client, request: &Locate, json: bool) -> Result<(), CommandError> {
     let mut outcome = ArgumentResults::new(json);
-    let titled = request.urls.len() > 1;
+    let urls = expand(client, &request.urls, |url, error| outcome.failed(url, error));
+    let titled = urls.len() > 1;
     run_parallel(
-        &request.urls,
+        &urls,
         |url| client.block_on(client.locate(url)),
         |url, servers| {
             match servers {
