@@ -62,7 +62,7 @@ pub use crate::x509::distinguished_name::DistinguishedName;
 pub use crate::x509::proxy_chain::{
     ProxyChainError, end_entity_index, not_after_of, public_key_of, subject_of,
 };
-pub use crate::x509::revocation_lists::revocation_lists;
+pub use crate::x509::revocation_lists::{RevocationError, RevocationLists, RevocationStatus};
 pub use crate::x509::signing_policy::{SigningPolicies, SigningPolicyError};
 pub use crate::x509::trust_anchors::{TrustAnchors, TrustConfig};
 pub use aws_profile::{AwsKeys, AwsProfile, AwsProfileSource};

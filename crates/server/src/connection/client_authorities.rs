@@ -2,12 +2,13 @@
 
 use crate::authorization::settings::CrlChecks;
 use crate::connection::client_verifier::ClientVerifier;
-use hither_auth::{SigningPolicies, TrustConfig, revocation_lists};
+use hither_auth::{AuthError, RevocationLists, SigningPolicies, TrustConfig};
 use hither_core::error::{Error, ErrorKind, Result};
 use rustls::RootCertStore;
 use rustls::crypto::CryptoProvider;
-use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{ClientCertVerifierBuilder, WebPkiClientVerifier};
+use rustls_pki_types::{CertificateDer, CertificateRevocationListDer};
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,59 +37,70 @@ impl ClientAuthorities {
         &self,
         provider: &Arc<CryptoProvider>,
     ) -> Result<(Arc<dyn ClientCertVerifier>, Vec<String>)> {
-        let roots = Arc::new(self.roots()?);
+        let authorities = self.certificates()?;
+        let roots = Arc::new(self.roots(&authorities)?);
         let builder = || {
             WebPkiClientVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(provider))
                 .allow_unauthenticated()
         };
-        let (lists, unusable) = revocation_lists(&self.place).map_err(|error| invalid(&error))?;
-        let mut problems: Vec<_> = unusable.iter().map(ToString::to_string).collect();
-        let mut usable = Vec::new();
-        for (path, list) in lists {
-            match builder().with_crls([list.clone()]).build() {
-                Ok(_) => usable.push(list),
-                Err(error) => problems.push(format!("{}: {error}", path.display())),
-            }
-        }
+        let supports = |list: &CertificateRevocationListDer<'static>| {
+            builder().with_crls([list.clone()]).build().map(drop).map_err(|it| it.to_string())
+        };
+        let (lists, mut problems) = RevocationLists::load(&self.place, &authorities, supports)
+            .map_err(|error| invalid(&error))?;
         let policies = if self.place.is_dir() {
             let loaded = SigningPolicies::load(&self.place).map_err(|error| invalid(&error))?;
-            problems.extend(loaded.1.iter().map(ToString::to_string));
+            let unused = |error: &AuthError| format!("a policy is not used: {error}");
+            problems.extend(loaded.1.iter().map(unused));
             loaded.0
         } else {
             SigningPolicies::default()
         };
         for problem in &mut problems {
-            problem.insert_str(0, "a file of auth.authorities is not used: ");
+            problem.insert_str(0, "auth.authorities: ");
         }
-        let builder = match (self.crls, usable.is_empty()) {
-            (CrlChecks::Require, true) => {
+        if lists.is_empty() {
+            let place = self.place.display();
+            if self.crls == CrlChecks::Require {
                 let what = "`crls = \"require\"` needs revocation lists, and there are none";
-                return Err(invalid(&format!("{} {what}", self.place.display())));
+                return Err(invalid(&format!("{place} {what}")));
             }
-            (CrlChecks::Require, false) => builder().enforce_revocation_expiration(),
-            (CrlChecks::Use, is_empty) => {
-                if is_empty {
-                    let place = self.place.display();
-                    problems.push(format!(
-                        "{place} has no revocation lists: revoked client certificates are accepted"
-                    ));
-                }
-                builder().allow_unknown_revocation_status()
-            }
+            problems.push(format!(
+                "{place} has no revocation lists: revoked client certificates are accepted"
+            ));
+        }
+        let build = |builder: ClientCertVerifierBuilder| {
+            let crls = lists.for_verifier().iter().cloned();
+            builder.with_crls(crls).build().map_err(|error| invalid(&error))
         };
-        let webpki = builder.with_crls(usable).build().map_err(|error| invalid(&error))?;
-        let verifier = ClientVerifier::new(webpki, Arc::clone(provider), policies);
+        let lenient = build(builder().allow_unknown_revocation_status())?;
+        let strict = match self.crls {
+            CrlChecks::Use => Some(Arc::clone(&lenient)),
+            // Without lists it would not check anything.
+            CrlChecks::Require if lists.for_verifier().is_empty() => None,
+            CrlChecks::Require => Some(build(builder().enforce_revocation_expiration())?),
+        };
+        let verifier = ClientVerifier {
+            listed: lenient,
+            others: strict,
+            provider: Arc::clone(provider),
+            lists,
+            policies,
+        };
         Ok((Arc::new(verifier), problems))
     }
 
-    fn roots(&self) -> Result<RootCertStore> {
+    fn certificates(&self) -> Result<Vec<CertificateDer<'static>>> {
         let mut trust = TrustConfig::default();
         (trust.system, trust.default_folder) = (false, None);
         let place = if self.place.is_dir() { &mut trust.folder } else { &mut trust.bundle };
         *place = Some(self.place.clone());
-        let anchors = trust.load().map_err(|error| invalid(&error))?;
+        Ok(trust.load().map_err(|error| invalid(&error))?.certificates)
+    }
+
+    fn roots(&self, authorities: &[CertificateDer<'static>]) -> Result<RootCertStore> {
         let mut store = RootCertStore::empty();
-        let (added, _) = store.add_parsable_certificates(anchors.certificates);
+        let (added, _) = store.add_parsable_certificates(authorities.iter().cloned());
         match added {
             0 => Err(invalid(&format!("{} has no certificates", self.place.display()))),
             _ => Ok(store),

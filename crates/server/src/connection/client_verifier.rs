@@ -1,13 +1,16 @@
 //! Verifies certificates of clients, with proxy certificates before them as grids use: rustls
-//! verifies the user's certificate and its chain to an authority, with revocation lists;
-//! [`hither_auth::end_entity_index`] verifies the proxies, and [`SigningPolicies`] the names that
-//! authorities may sign.
+//! verifies the user's certificate and its chain to an authority, with most revocation lists;
+//! [`RevocationLists`] has the others, [`hither_auth::end_entity_index`] verifies the proxies, and
+//! [`SigningPolicies`] the names that authorities may sign.
 //!
 //! The handshake is signed with the key of the first proxy. rustls parses the certificate to check
 //! that signature, and rejects the extension that marks a proxy. So the check uses the bare key,
 //! which rustls supports only for TLS 1.3.
 
-use hither_auth::{SigningPolicies, end_entity_index, public_key_of, subject_of};
+use hither_auth::{
+    RevocationError, RevocationLists, RevocationStatus, SigningPolicies, end_entity_index,
+    public_key_of, subject_of,
+};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, verify_tls13_signature_with_raw_key};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
@@ -22,32 +25,26 @@ use tracing::debug;
 /// Verifier of client certificates and proxies.
 #[derive(Debug)]
 pub(crate) struct ClientVerifier {
-    webpki: Arc<dyn ClientCertVerifier>,
-    provider: Arc<CryptoProvider>,
-    policies: SigningPolicies,
-}
-
-impl ClientVerifier {
-    pub(crate) fn new(
-        webpki: Arc<dyn ClientCertVerifier>,
-        provider: Arc<CryptoProvider>,
-        policies: SigningPolicies,
-    ) -> Self {
-        Self { webpki, provider, policies }
-    }
+    /// Verifies chains whose authorities all have lists that it does not read.
+    pub(crate) listed: Arc<dyn ClientCertVerifier>,
+    /// Verifies other chains; none if these have no list although lists are required.
+    pub(crate) others: Option<Arc<dyn ClientCertVerifier>>,
+    pub(crate) provider: Arc<CryptoProvider>,
+    pub(crate) lists: RevocationLists,
+    pub(crate) policies: SigningPolicies,
 }
 
 impl ClientCertVerifier for ClientVerifier {
     fn offer_client_auth(&self) -> bool {
-        self.webpki.offer_client_auth()
+        self.listed.offer_client_auth()
     }
 
     fn client_auth_mandatory(&self) -> bool {
-        self.webpki.client_auth_mandatory()
+        self.listed.client_auth_mandatory()
     }
 
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.webpki.root_hint_subjects()
+        self.listed.root_hint_subjects()
     }
 
     fn verify_client_cert(
@@ -65,12 +62,20 @@ impl ClientCertVerifier for ClientVerifier {
             let subject = subject_of(&chain).map(|subject| subject.to_string());
             debug!(subject, %reason, "client certificate refused");
         };
-        let verified = self.webpki.verify_client_cert(end_entity, rest, now);
+        let chain_of_user = chain.get(at..).unwrap_or_default();
+        let status = self.lists.check(chain_of_user, seconds);
+        let verified = match status {
+            Ok(RevocationStatus::Valid) => self.listed.verify_client_cert(end_entity, rest, now),
+            Ok(RevocationStatus::Unknown) => match &self.others {
+                Some(verifier) => verifier.verify_client_cert(end_entity, rest, now),
+                None => Err(CertificateError::UnknownRevocationStatus.into()),
+            },
+            Err(RevocationError::Revoked) => Err(CertificateError::Revoked.into()),
+            Err(error) => Err(other(error)),
+        };
         let verified = verified.inspect_err(|error| refused(error))?;
-        let allowed = self.policies.check(chain.get(at..).unwrap_or_default());
-        allowed.inspect_err(|error| refused(error)).map_err(|error| {
-            Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(error))))
-        })?;
+        let allowed = self.policies.check(chain_of_user);
+        allowed.inspect_err(|error| refused(error)).map_err(other)?;
         Ok(verified)
     }
 
@@ -80,7 +85,7 @@ impl ClientCertVerifier for ClientVerifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.webpki.verify_tls12_signature(message, certificate, signature)
+        self.listed.verify_tls12_signature(message, certificate, signature)
     }
 
     fn verify_tls13_signature(
@@ -97,6 +102,10 @@ impl ClientCertVerifier for ClientVerifier {
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.webpki.supported_verify_schemes()
+        self.listed.supported_verify_schemes()
     }
+}
+
+fn other(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    CertificateError::Other(OtherError(Arc::new(error))).into()
 }

@@ -17,6 +17,23 @@ struct Grid {
     issuer: Issuer<'static, KeyPair>,
 }
 
+/// The first element of DER, its content, and the rest.
+fn element(der: &[u8]) -> (&[u8], &[u8], &[u8]) {
+    let (long, header) = match der[1] {
+        length @ 0..=0x7f => (usize::from(length), 2),
+        0x80 | 0x81 => (usize::from(der[2]), 3),
+        _ => (usize::from(der[2]) << 8 | usize::from(der[3]), 4),
+    };
+    let (whole, rest) = der.split_at(header + long);
+    (whole, &whole[header..], rest)
+}
+
+/// An element of DER.
+fn der(tag: u8, content: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(content.len()).unwrap().to_be_bytes();
+    [&[tag, 0x82, length[0], length[1]], content].concat()
+}
+
 fn named(organization: &str, name: &str) -> CertificateParams {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.distinguished_name = rcgen::DistinguishedName::new();
@@ -62,6 +79,27 @@ impl Grid {
             key_identifier_method: KeyIdMethod::Sha256,
         };
         list.signed_by(&self.issuer).unwrap()
+    }
+
+    /// A list without its extensions, of version 2 or 1, as `openssl ca -gencrl` makes them.
+    fn simple_list(&self, revoked: u64, until: i32, version: u8) -> Vec<u8> {
+        use rcgen::SigningKey;
+        let whole = self.list(revoked, until);
+        let (_, content, _) = element(whole.der());
+        let (_, signed, rest) = element(content);
+        let (algorithm, ..) = element(rest);
+        let mut fields = Vec::new();
+        let mut left = signed;
+        while !left.is_empty() {
+            let (field, _, rest) = element(left);
+            left = rest;
+            let is_left_out = field[0] == 0xa0 || version == 1 && field[0] == 0x02;
+            fields.extend_from_slice(if is_left_out { &[] } else { field });
+        }
+        let signed = der(0x30, &fields);
+        let mut signature = self.issuer.key().sign(&signed).unwrap();
+        signature.insert(0, 0);
+        der(0x30, &[&*signed, algorithm, &der(0x03, &signature)].concat())
     }
 
     fn write(&self, name: &str, content: impl AsRef<[u8]>) {
@@ -117,6 +155,53 @@ fn a_list_that_is_missing_or_out_of_date_matters_only_where_lists_are_required()
     // The list of another authority.
     grid.write("5168735f.r0", Grid::new().list(7, 2040).der());
     assert!(grid.verify(CrlChecks::Require, &fine).is_err());
+}
+
+#[test]
+fn lists_without_extensions_are_used_like_others() {
+    for version in [1, 2] {
+        let grid = Grid::new();
+        let (revoked, fine) = (grid.user("Grid", 7), grid.user("Grid", 8));
+        grid.write("5168735f.r0", grid.simple_list(7, 2040, version));
+        for crls in [CrlChecks::Use, CrlChecks::Require] {
+            assert_eq!(reason(grid.verify(crls, &revoked)), CertificateError::Revoked);
+            assert_eq!(grid.verify(crls, &fine), Ok(()), "version {version}");
+        }
+        // Out of date.
+        grid.write("5168735f.r0", grid.simple_list(7, 2025, version));
+        assert_eq!(reason(grid.verify(CrlChecks::Use, &revoked)), CertificateError::Revoked);
+        assert_eq!(grid.verify(CrlChecks::Use, &fine), Ok(()));
+        assert!(grid.verify(CrlChecks::Require, &fine).is_err());
+        // With a second list, which has other certificates.
+        grid.write("5168735f.r1", grid.simple_list(8, 2040, version));
+        for user in [&revoked, &fine] {
+            assert_eq!(reason(grid.verify(CrlChecks::Use, user)), CertificateError::Revoked);
+        }
+    }
+}
+
+#[test]
+fn an_authority_whose_list_cannot_be_used_is_refused() {
+    let grid = Grid::new();
+    let mut changed = grid.simple_list(7, 2040, 2);
+    *changed.last_mut().unwrap() ^= 1;
+    let forged = Grid::new().simple_list(7, 2040, 1);
+    let truncated = grid.list(7, 2040).der()[..100].to_vec();
+    for content in [b"?".as_slice(), &[0x30, 0], &truncated, &changed, &forged] {
+        grid.write("5168735f.r0", content);
+        for crls in [CrlChecks::Use, CrlChecks::Require] {
+            let CertificateError::Other(OtherError(refused)) =
+                reason(grid.verify(crls, &grid.user("Grid", 8)))
+            else {
+                panic!("{content:?}")
+            };
+            assert!(refused.to_string().contains("5168735f.r0"), "{refused}");
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let (_, problems) = grid.authorities(CrlChecks::Use).verifier(&provider).unwrap();
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(problems[0].ends_with("certificates of this authority are refused"));
+    }
 }
 
 #[test]
