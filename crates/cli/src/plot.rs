@@ -13,6 +13,9 @@ use crate::arguments::ImageFiles;
 use crate::exit::CommandError;
 use hither::Histogram;
 use hither_chart::axis::{grouped, labels, number, ticks};
+use std::fs::Permissions;
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// The histogram as text with the width of the terminal.
@@ -49,12 +52,19 @@ pub(crate) fn write(
 }
 
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CommandError> {
-    let failed = |error| CommandError::local(format!("cannot write {}", path.display()), error);
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".part");
-    let part = path.with_file_name(name);
-    std::fs::write(&part, bytes).map_err(failed)?;
-    std::fs::rename(&part, path).map_err(failed)
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let write = || -> io::Result<()> {
+        let mut part = tempfile::Builder::new()
+            .prefix(".hither-")
+            .suffix(".part")
+            .permissions(Permissions::from_mode(0o666))
+            .tempfile_in(folder.unwrap_or_else(|| Path::new(".")))?;
+        part.write_all(bytes)?;
+        part.persist(path)?;
+        Ok(())
+    };
+    let what = || format!("cannot write {}", path.display());
+    write().map_err(|error| CommandError::local(what(), error))
 }
 
 /// The data of a plot: bins of equal width.
@@ -212,7 +222,26 @@ mod tests {
     fn a_png_is_a_valid_image() {
         let bytes = png(&hill(20), "x", "x").unwrap();
         assert_eq!(bytes[..8], *b"\x89PNG\r\n\x1a\n");
-        let header = png::Decoder::new(std::io::Cursor::new(&bytes)).read_info().unwrap();
+    #[test]
+    fn an_image_is_written_under_no_name_that_another_user_can_take() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("other"), "kept").unwrap();
+        std::os::unix::fs::symlink(at("other"), at("plot.png.part")).unwrap();
+        std::fs::write(at("plain"), "as others").unwrap();
+        for content in ["first", "second"] {
+            write_whole(&at("plot.png"), content.as_bytes()).unwrap();
+            assert_eq!(std::fs::read(at("plot.png")).unwrap(), content.as_bytes());
+        }
+        assert_eq!(std::fs::read(at("other")).unwrap(), b"kept");
+        let mode = |name: &str| at(name).symlink_metadata().unwrap().permissions().mode();
+        assert_eq!(mode("plot.png"), mode("plain"));
+        assert_eq!(folder.path().read_dir().unwrap().count(), 4);
+        let error = write_whole(&at("none/plot.png"), b"").unwrap_err();
+        assert!(error.object().to_string().contains("none/plot.png"));
+    }
+
+        let header = png::Decoder::new(io::Cursor::new(&bytes)).read_info().unwrap();
         assert_eq!(header.info().size(), image::SIZE);
     }
 

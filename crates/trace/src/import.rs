@@ -15,6 +15,7 @@ mod xrdrecord;
 
 use crate::{CacheStatus, ReadEvent, ReadTimes, TraceWriter};
 use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::storage::unique_partial_name;
 use lines::Lines;
 use serde::Serialize;
 use std::fs::File;
@@ -116,10 +117,9 @@ pub fn import(
     let failed = |error: io::Error| {
         Error::new(ErrorKind::Local, format!("cannot write {}: {error}", path.display()))
     };
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".part");
-    let part = path.with_file_name(name);
-    let output = BufWriter::new(File::create(&part).map_err(failed)?);
+    // Nobody can have put a file or a link under this name.
+    let part = path.with_file_name(unique_partial_name(path));
+    let output = BufWriter::new(File::create_new(&part).map_err(failed)?);
     let summary = TraceWriter::new(output).map_err(failed).and_then(|mut writer| {
         let summary = import_to(format, input, only, &mut writer, redact)?;
         writer.flush().map_err(failed)?;

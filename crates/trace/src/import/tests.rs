@@ -140,6 +140,17 @@ fn only_files_with_the_text_in_their_names_are_imported() {
 }
 
 #[test]
+fn a_link_that_another_user_has_put_beside_the_trace_is_not_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    std::fs::write(at("other"), "kept").unwrap();
+    std::os::unix::fs::symlink(at("other"), at("trace.part")).unwrap();
+    import(ImportFormat::Strace, STRACE.as_bytes(), "", &at("trace"), redact_url).unwrap();
+    assert_eq!(std::fs::read(at("other")).unwrap(), b"kept");
+    assert!(at("trace").symlink_metadata().unwrap().is_file());
+}
+
+#[test]
 fn a_file_that_is_not_a_record_is_an_error_and_leaves_no_trace() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace");

@@ -246,7 +246,9 @@ fn reopened(place: &Path, token: &str, size: u64) -> Option<(File, String)> {
     let file = options.read(true).write(true).custom_flags(no_link);
     let file = file.open(place.with_file_name(token)).ok()?;
     let metadata = file.metadata().ok()?;
-    (metadata.is_file() && metadata.len() == size).then(|| (file, token.to_owned()))
+    // In a folder that others can write to, they may have put another file there.
+    let is_own = metadata.uid() == rustix::process::geteuid().as_raw() && metadata.nlink() == 1;
+    (is_own && metadata.is_file() && metadata.len() == size).then(|| (file, token.to_owned()))
 }
 
 /// Sets the length of `file`, and allocates its blocks where the file system supports it.

@@ -7,8 +7,9 @@
 //! name; until then a crash of the system may lose any block, and the next attempt compares each
 //! with its checksum in the journal.
 //!
-//! A file without blocks to be kept begins empty: bytes that an attempt for another version has
-//! left would otherwise show wherever nothing is written, as in a hole.
+//! A file without blocks to be kept is made anew: bytes that an attempt for another version has
+//! left would otherwise show wherever nothing is written, as in a hole. A file that an earlier
+//! attempt left is taken over only if no other user can have put it there ([`take_over`]).
 //!
 //! A small file is opened for each write, usually one, and is not kept open: thousands of small
 //! files may wait for their sync at a time. One sync covers all that wait ([`GroupSync`]).
@@ -36,8 +37,6 @@ use std::time::SystemTime;
 const READ_BYTES: usize = 1 << 20;
 /// Buffers in one call to the system: `IOV_MAX` of Linux.
 const MAX_BUFFERS: usize = 1024;
-/// `O_NOFOLLOW`, in the type that the standard library wants.
-const NO_FOLLOW: i32 = OFlags::NOFOLLOW.bits().cast_signed();
 
 /// Permissions of a new file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,6 +96,8 @@ struct SmallContent {
     modified: Option<SystemTime>,
     /// The file system that has to be synced.
     device: AtomicU64,
+    /// The number of the file on it; 0 before the first write.
+    inode: AtomicU64,
 }
 
 impl PartialFile {
@@ -131,8 +132,8 @@ impl PartialFile {
     ) -> Result<(Self, bool)> {
         let part = target.with_file_name(name);
         let failed = |error| failed("cannot write", target, error);
-        let file = create(&part, target, mode).map_err(failed)?;
         let was_empty = kept.is_empty();
+        let file = create(&part, target, mode, !was_empty).map_err(failed)?;
         let prepared = prepare(&file, size, from, was_empty);
         let content = PartialContent::Open { file, was_empty };
         let opened = Self { content, mode, part, target: target.to_owned() };
@@ -150,7 +151,8 @@ impl PartialFile {
         mode: Option<FileMode>,
         modified: Option<SystemTime>,
     ) -> Self {
-        let content = SmallContent { size, modified, device: AtomicU64::default() };
+        let device = AtomicU64::default();
+        let content = SmallContent { size, modified, device, inode: AtomicU64::default() };
         let part = target.with_file_name(name);
         Self { content: PartialContent::Small(content), mode, part, target: target.to_owned() }
     }
@@ -160,7 +162,7 @@ impl PartialFile {
         let written = match &self.content {
             PartialContent::Open { file, .. } => write_at(file, offset, pieces),
             PartialContent::Small(small) => {
-                self.write_small(small, syncs, |file, _| write_at(file, offset, pieces))
+                self.write_small(small, syncs, |file| write_at(file, offset, pieces))
             }
         };
         written.map_err(|error| failed("cannot write", &self.target, error))
@@ -175,10 +177,7 @@ impl PartialFile {
     ) -> Result<()> {
         let copied = match &self.content {
             PartialContent::Open { file, was_empty } => copy_range(from, file, range, *was_empty),
-            PartialContent::Small(small) => self.write_small(small, syncs, |file, length| {
-                if length > 0 {
-                    file.set_len(0)?;
-                }
+            PartialContent::Small(small) => self.write_small(small, syncs, |file| {
                 if ioctl_ficlone(file, from).is_ok() {
                     return Ok(());
                 }
@@ -195,27 +194,35 @@ impl PartialFile {
         })
     }
 
-    /// Opens a small file, and has `write` write to it; its second argument is the length that an
-    /// earlier attempt has left. After an error the file is removed.
+    /// Opens a small file, which the first write makes, and has `write` write to it. After an error
+    /// the file is removed.
     fn write_small(
         &self,
         small: &SmallContent,
         syncs: &GroupSync,
-        write: impl FnOnce(&File, u64) -> std::io::Result<()>,
+        write: impl FnOnce(&File) -> std::io::Result<()>,
     ) -> std::io::Result<()> {
         let attempt = || {
-            let file = create(&self.part, &self.target, self.mode)?;
+            let before = small.inode.load(Ordering::Acquire);
+            let file = match before {
+                0 => create(&self.part, &self.target, self.mode, false)?,
+                _ => existing(&self.part)?,
+            };
             let metadata = file.metadata()?;
+            if before != 0 && before != metadata.ino() {
+                return Err(std::io::Error::other("another process has replaced the partial file"));
+            }
             syncs.watch(metadata.dev(), &file)?;
             small.device.store(metadata.dev(), Ordering::Release);
-            if metadata.len() > small.size {
-                file.set_len(small.size)?;
-            }
-            write(&file, metadata.len())?;
+            small.inode.store(metadata.ino(), Ordering::Release);
+            write(&file)?;
             self.set_mode(&file)?;
             set_modified(&file, small.modified)
         };
-        attempt().inspect_err(|_| self.remove())
+        attempt().inspect_err(|_| {
+            small.inode.store(0, Ordering::Release);
+            self.remove();
+        })
     }
 
     fn set_mode(&self, file: &File) -> std::io::Result<()> {
@@ -331,21 +338,19 @@ impl PartialFile {
     }
 }
 
-/// Opens the file `part`, which is made if it is not there, with the permissions of the `target`
-/// that it will replace, else with `mode`.
-fn create(part: &Path, target: &Path, mode: Option<FileMode>) -> std::io::Result<File> {
-    // A link that another user has put there would lead elsewhere.
-    if std::fs::symlink_metadata(part).is_ok_and(|metadata| !metadata.is_file()) {
-        std::fs::remove_file(part)?;
-    }
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(mode.map_or(0o666, FileMode::initial))
-        .custom_flags(NO_FOLLOW)
-        .open(part)?;
+/// Opens the file `part` for writing, with the permissions of the `target` that it will replace,
+/// else with `mode`. If `is_kept`, that is the file of an earlier attempt where there is one; else
+/// a new one.
+fn create(
+    part: &Path,
+    target: &Path,
+    mode: Option<FileMode>,
+    is_kept: bool,
+) -> std::io::Result<File> {
+    let file = match is_kept.then(|| take_over(part)).flatten() {
+        Some(file) => file,
+        None => create_new(part, mode)?,
+    };
     if !matches!(mode, Some(FileMode::Exact(_)))
         && let Ok(replaced) = std::fs::metadata(target)
         && replaced.is_file()
@@ -353,6 +358,45 @@ fn create(part: &Path, target: &Path, mode: Option<FileMode>) -> std::io::Result
         file.set_permissions(replaced.permissions())?;
     }
     Ok(file)
+}
+
+/// Makes the file `part`. What has the name already is removed, and never opened.
+fn create_new(part: &Path, mode: Option<FileMode>) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true).mode(mode.map_or(0o666, FileMode::initial));
+    match options.open(part) {
+        Err(error) if error.kind() == IoKind::AlreadyExists => {
+            std::fs::remove_file(part)?;
+            options.open(part)
+        }
+        opened => opened,
+    }
+}
+
+/// Opens the file that an earlier attempt has left at `part`; none if another user may have put
+/// another file there, whose owner could read and change what is written.
+fn take_over(part: &Path) -> Option<File> {
+    let file = existing(part).ok()?;
+    let metadata = file.metadata().ok()?;
+    let is_own = metadata.uid() == rustix::process::geteuid().as_raw();
+    let is_safe = is_own || !is_shared(part.parent()?);
+    (is_safe && metadata.is_file() && metadata.nlink() == 1).then_some(file)
+}
+
+/// Opens what is at `part`: no link, and a pipe without waiting for its other end.
+fn existing(part: &Path) -> std::io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).custom_flags(flags.bits().cast_signed()).open(part)
+}
+
+/// Returns true if other users may write to a directory. There, the owner of a file shows who made
+/// it; elsewhere it need not be the user, as on a server that maps all users to one.
+fn is_shared(directory: &Path) -> bool {
+    const WRITABLE_BY_OTHERS: u32 = 0o022;
+    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+    let mode = std::fs::metadata(directory).map_or(WRITABLE_BY_OTHERS, |it| it.mode());
+    mode & WRITABLE_BY_OTHERS != 0
 }
 
 /// Makes a file ready for `size` bytes. Returns true if it shares the blocks of `from` now.
@@ -509,8 +553,10 @@ mod tests {
             let expected = Hasher::of(Algorithm::Crc32c, &[7; 64 << 10]);
             assert_eq!(part.sum(range, Algorithm::Crc32c).unwrap(), expected);
         }
-        let error = open(1 << 60, &[]).unwrap_err();
-        assert!(!error.to_string().contains("kept") && !part.part().exists(), "{error}");
+        for size in [1 << 60, 1 << 63, u64::MAX] {
+            let error = open(size, &[]).unwrap_err();
+            assert!(!error.to_string().contains("kept") && !part.part().exists(), "{error}");
+        }
     }
 
     #[test]
@@ -576,6 +622,43 @@ mod tests {
         small.write(0, &[Bytes::from_static(b"x")], &syncs).unwrap();
         small.finish(None, true).unwrap();
         assert_eq!(mode(&target), 0o4451);
+    }
+
+    #[test]
+    fn a_file_that_another_user_may_have_put_there_is_not_written_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
+        let kept = 0..4;
+        let written = |part: &PartialFile| {
+            part.write(0, &[Bytes::from_static(b"abcdef")], &GroupSync::default()).unwrap();
+        };
+        for kept in [&[][..], std::slice::from_ref(&kept)] {
+            // A second name of a file that is no partial file.
+            std::fs::write(at("other"), b"others").unwrap();
+            std::fs::hard_link(at("other"), at(".part")).unwrap();
+            let open = PartialFile::open(&at("data"), ".part", 6, None, None, kept);
+            written(&open.unwrap().0);
+            assert_eq!(std::fs::read(at("other")).unwrap(), b"others", "{kept:?}");
+            // A file that its owner has open.
+            std::fs::remove_file(at(".part")).unwrap();
+            std::fs::write(at(".part"), b"others").unwrap();
+            if std::os::unix::fs::chown(at(".part"), Some(65_534), None).is_ok() {
+                let theirs = File::open(at(".part")).unwrap();
+                let open = PartialFile::open(&at("data"), ".part", 6, None, None, kept);
+                written(&open.unwrap().0);
+                let mut seen = [0; 6];
+                theirs.read_exact_at(&mut seen, 0).unwrap();
+                assert_eq!(&seen, b"others", "{kept:?}");
+                let me = rustix::process::geteuid().as_raw();
+                assert_eq!(std::fs::metadata(at(".part")).unwrap().uid(), me);
+            }
+            std::fs::remove_file(at(".part")).unwrap();
+        }
+        std::fs::write(at("other"), b"others").unwrap();
+        std::fs::hard_link(at("other"), at(".part")).unwrap();
+        written(&PartialFile::small(&at("data"), ".part", 6, None, None));
+        assert_eq!(std::fs::read(at("other")).unwrap(), b"others");
     }
 
     #[test]
