@@ -19,8 +19,8 @@
 //! - `lock`: held as long as the mover lives. A second mover finds it held, and ends.
 //!
 //! A mover without work ends after a while. It answers no requests and trusts no network: anybody
-//! who can write to the folder can copy files with the user's credentials, so the folder is
-//! private.
+//! who can write to the folder can copy files with the user's credentials. So the folder is
+//! private, and one that belongs to another user, or that others can write to, is refused.
 
 pub(crate) mod lease;
 mod share;
@@ -32,14 +32,14 @@ mod work;
 use crate::client::Client;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use hither_core::error::{Error, ErrorKind, Result};
+use hither_store::open_private_directory;
 use hither_transfer::CopyProgress;
 use hither_transport::SourceTraffic;
 use lease::{Lease, LeaseResult};
 use serde_json::json;
 use share::{LeaseLimits, Share, SharedLimits};
 use std::collections::BTreeMap;
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::os::unix::fs::DirBuilderExt;
+use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -153,10 +153,8 @@ struct MoverFolder {
 impl MoverFolder {
     /// Opens the folder, which is made if it is not there; none if another mover has it.
     fn open(path: &Path) -> Result<Option<Self>> {
-        for part in ["inbox", "running", "results"] {
-            let path = path.join(part);
-            let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
-            made.map_err(|error| failed(&path, error))?;
+        for part in ["", "inbox", "running", "results"] {
+            open_private_directory("the folder of a mover", &path.join(part))?;
         }
         let lock = path.join("lock");
         let opened = OpenOptions::new().write(true).create(true).truncate(false).open(&lock);

@@ -43,4 +43,5 @@ pub use connection_slots::ConnectionSlot;
 pub use disk_cache::{DiskCache, DiskCacheFile, DiskCacheKey};
 pub use learned::LearnedTree;
 pub use metadata::{FileMetadata, MetadataKey};
+pub use private_dir::open_private_directory;
 pub use store::{Store, StoreConfig};

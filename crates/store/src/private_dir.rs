@@ -18,9 +18,10 @@ use bytes::Bytes;
 use hither_core::{Error, ErrorKind, Result};
 use rustix::fd::OwnedFd;
 use rustix::fs::{
-    AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps, flock, fstat,
+    AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps, flock, fstat,
     futimens, mkdirat, openat, renameat, statat, unlinkat,
 };
+use rustix::io::Errno;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -57,6 +58,46 @@ struct Listed {
     used: SystemTime,
 }
 
+/// Opens the directory at `path`, the `purpose` of which errors name; creates it with mode 0700 if
+/// it does not exist.
+///
+/// # Errors
+/// [`ErrorKind::Local`]: it cannot be created or opened, is a symbolic link, belongs to another
+/// user, or others can write to it.
+pub fn open_private_directory(purpose: &str, path: &Path) -> Result<OwnedFd> {
+    let refuse =
+        |why: String| Error::new(ErrorKind::Local, format!("{purpose} {}: {why}", path.display()));
+    let fail = |what: &str, error: Errno| refuse(format!("{what}: {error}"));
+    // A slash at the end would follow a link.
+    let path = path.components().as_path();
+    if let Some(parent) = path.parent() {
+        // If this fails, opening fails too, with the reason.
+        let _ = std::fs::create_dir_all(parent);
+    }
+    match mkdirat(CWD, path, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(error) => return Err(fail("cannot make the directory", error)),
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = openat(CWD, path, flags, Mode::empty())
+        .map_err(|error| fail("not a directory that can be used (links are refused)", error))?;
+    let status = fstat(&directory).map_err(|error| fail("cannot examine it", error))?;
+    let me = rustix::process::geteuid().as_raw();
+    if status.st_uid != me {
+        return Err(refuse(format!(
+            "belongs to user {}, expected {me}: choose a directory of your own",
+            status.st_uid
+        )));
+    }
+    if status.st_mode & 0o022 != 0 {
+        return Err(refuse(format!(
+            "has mode {:o}, so that others can write to it: take that away with chmod go-w",
+            status.st_mode & 0o7777
+        )));
+    }
+    Ok(directory)
+}
+
 impl PrivateDir {
     /// Opens the directory at `path`; creates it with mode 0700 if it does not exist. Only files
     /// whose names begin with one of `prefixes` are counted and evicted.
@@ -68,39 +109,7 @@ impl PrivateDir {
         prefixes: &'static [&'static str],
         max_bytes: u64,
     ) -> Result<Self> {
-        let fail = |what: &str, error: rustix::io::Errno| {
-            Error::new(ErrorKind::Local, format!("store {}: {what}: {error}", path.display()))
-        };
-        // A slash at the end would follow a link.
-        let path = path.components().as_path();
-        if let Some(parent) = path.parent() {
-            // If this fails, opening fails too, with the reason.
-            let _ = std::fs::create_dir_all(parent);
-        }
-        match mkdirat(rustix::fs::CWD, path, Mode::RWXU) {
-            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
-            Err(error) => return Err(fail("cannot make the directory", error)),
-        }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let directory = openat(rustix::fs::CWD, path, flags, Mode::empty())
-            .map_err(|error| fail("not a directory that can be used (links are refused)", error))?;
-        let status = fstat(&directory).map_err(|error| fail("cannot examine it", error))?;
-        let refuse = |why: String| {
-            Err(Error::new(ErrorKind::Local, format!("store {}: {why}", path.display())))
-        };
-        let me = rustix::process::geteuid().as_raw();
-        if status.st_uid != me {
-            return refuse(format!(
-                "belongs to user {}, expected {me}: choose a directory of your own",
-                status.st_uid
-            ));
-        }
-        if status.st_mode & 0o022 != 0 {
-            return refuse(format!(
-                "has mode {:o}, so that others can write to it: take that away with chmod go-w",
-                status.st_mode & 0o7777
-            ));
-        }
+        let directory = open_private_directory("store", path)?;
         let until_listed = AtomicU64::new(0);
         let serial = AtomicU64::new(0);
         Ok(Self { directory, prefixes, max_bytes, until_listed, serial })

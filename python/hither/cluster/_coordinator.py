@@ -83,8 +83,7 @@ class Coordinator:
         """Open the manifest of the job, or begin it."""
         self._dask = dask
         self._options = options
-        self._folder = options.job_folder()
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._folder = _node.private_folder(options.job_folder())
         self._guard = _lock(self._folder / "lock")
         self._manifest = self._open_manifest()
         self._job = str(self._manifest.fact("job", secrets.token_hex(8)))

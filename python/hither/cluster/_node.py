@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import json
 import os
 import re
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -44,6 +46,29 @@ def state_folder() -> Path:
     return Path(base) / "hither" / "cluster"
 
 
+def private_folder(path: Path) -> Path:
+    """Make a folder of :func:`state_folder` and those above it there; only their owner may write.
+
+    Raises
+    ------
+    PermissionError
+        One belongs to another user, or is a link.
+
+    """
+    base = state_folder().parent
+    base.parent.mkdir(parents=True, exist_ok=True)
+    for name in (base, *(base / part for part in itertools.accumulate(path.relative_to(base).parts, os.path.join))):
+        with contextlib.suppress(FileExistsError):
+            name.mkdir(mode=0o700)
+        status = name.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+            message = f"{name} belongs to another user or is a link: set XDG_STATE_HOME to a folder of your own"
+            raise PermissionError(message)
+        if status.st_mode & 0o022:
+            name.chmod(0o700)
+    return path
+
+
 class MoverFolder:
     """The folder of this node's mover for one job, see ``crates/hither/src/mover.rs``."""
 
@@ -52,12 +77,11 @@ class MoverFolder:
         if not re.fullmatch("[0-9a-f]{16}", job):
             message = f"{job!r} is not the id of a job"
             raise ValueError(message)
-        self.path = state_folder() / "movers" / job / re.sub("[^A-Za-z0-9.-]", "-", node_name())
-        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.path = private_folder(state_folder() / "movers" / job / re.sub("[^A-Za-z0-9.-]", "-", node_name()))
         self.last = self.path / "last"
         """The file that exists if no lease waits at the coordinator."""
         for part in ("inbox", "running", "results"):
-            (self.path / part).mkdir(exist_ok=True, mode=0o700)
+            private_folder(self.path / part)
 
     def give(self, name: str, lease: bytes) -> None:
         """Give the mover a lease, packed as by :func:`packed`, unless it has it."""

@@ -51,3 +51,31 @@ def test_a_mover_that_is_stopped_in_a_lease_is_no_end_of_the_job(folder, monkeyp
     assert _node.clean("a" * 16) == _node.node_name()
     os.kill(process, signal.SIGKILL)
     wait_until(lambda: not folder._is_locked(), "its end")
+
+
+def test_a_folder_of_another_user_is_refused(folder, monkeypatch):
+    me = os.geteuid()
+    monkeypatch.setattr(_node.os, "geteuid", lambda: me + 1)
+    with pytest.raises(PermissionError, match="belongs to another user or is a link"):
+        _node.private_folder(folder.path)
+
+
+@pytest.mark.parametrize("part", ["", "hither", "inbox"])
+def test_a_link_in_the_place_of_a_folder_is_refused(folder, tmp_path, part):
+    planted = tmp_path / "hither" if part == "hither" else folder.path / part
+    planted.rename(tmp_path / "elsewhere")
+    planted.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(PermissionError, match="belongs to another user or is a link"):
+        _node.MoverFolder("a" * 16)
+
+
+def test_folders_are_private_whatever_the_mask_of_the_user(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    before = os.umask(0)
+    try:
+        (tmp_path / "hither").mkdir()
+        folder = _node.MoverFolder("a" * 16)
+    finally:
+        os.umask(before)
+    paths = [folder.path / "inbox", folder.path, *folder.path.parents[:4]]
+    assert {path.stat().st_mode & 0o777 for path in paths} == {0o700}

@@ -252,3 +252,32 @@ fn a_mover_continues_where_the_files_of_its_job_are_removed_meanwhile() {
     mover.end("7.1", &LeaseResult::default()).unwrap();
     assert!(folder.path().join("results/7.1.json").exists());
 }
+
+#[test]
+fn a_folder_in_which_others_can_put_leases_is_refused() {
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+    for part in ["", "inbox", "results"] {
+        let rig = Rig::new();
+        let mover = rig.path("mover");
+        let run = || rig.client.block_on(rig.client.run_mover(&mover, Duration::ZERO));
+        run().unwrap();
+        let folder = mover.join(part).components().as_path().to_owned();
+        let refused = |why: &str| {
+            let error = run().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Local);
+            assert!(error.to_string().contains(why), "{error}");
+        };
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+        refused("others can write to it");
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+        // Only root can make a file of another user.
+        if chown(&folder, Some(65_534), None).is_ok() {
+            refused("belongs to user 65534");
+            chown(&folder, Some(rustix::process::geteuid().as_raw()), None).unwrap();
+        }
+        let aside = rig.path("elsewhere");
+        fs::rename(&folder, &aside).unwrap();
+        symlink(&aside, &folder).unwrap();
+        refused("links are refused");
+    }
+}
