@@ -11,6 +11,7 @@ use hither_core::RetryPolicy;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_replicas::ReplicasConfig;
 use rustls::pki_types::CertificateDer;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,6 +104,9 @@ pub struct TransportConfig {
     pub gate: Option<Arc<dyn EgressFilter>>,
     /// The credentials. None by default.
     pub credentials: Credentials,
+    /// The directory of unnamed temporary files, for files of servers without ranges. That of the
+    /// system by default.
+    pub spool: Option<PathBuf>,
 }
 
 impl Default for TransportConfig {
@@ -128,6 +132,7 @@ impl Default for TransportConfig {
             resolver: Arc::new(SystemResolver),
             gate: None,
             credentials: Credentials::default(),
+            spool: None,
         }
     }
 }

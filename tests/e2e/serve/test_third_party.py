@@ -301,6 +301,10 @@ class Peer(LoopbackServer):
             def do_GET(self):
                 if not self.common():
                     return
+                if peer.does.get("whole"):
+                    self.answer(200, peer.content)
+                    self.wfile.write(peer.content)
+                    return
                 first, _, last = self.headers["Range"].removeprefix("bytes=").partition("-")
                 piece = peer.content[int(first) : int(last) + 1]
                 self.answer(206, piece, Content_Range=f"bytes {first}-{last}/{len(peer.content)}")
@@ -354,6 +358,14 @@ def test_a_file_with_a_wrong_checksum_gets_no_name(here):
         with Peer(LARGE, digest=f"{name}={value.hexdigest()}") as peer:
             required = "RequireChecksumVerification: true"
             assert copy(here, name, required, source=peer.url)[-1] == "success: Created"
+
+
+def test_a_source_without_ranges_is_copied_by_a_confined_server(here):
+    """The whole file is kept in a temporary file meanwhile, which the server may make in its own folder only."""
+    with Peer(LARGE, whole=True) as peer:
+        assert copy(here, "copied", source=peer.url)[-1] == "success: Created"
+    assert inside(here.folder) == ["copied"]
+    assert (here.folder / "copied").read_bytes() == LARGE
 
 
 def test_a_source_that_keeps_failing_leaves_nothing(here):

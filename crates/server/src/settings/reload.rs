@@ -53,8 +53,9 @@ impl PreparedReload {
         };
         let replicas = Arc::new(ReplicaMap::new(&settings.replicas)?);
         let third_party = settings.third_party.clone();
-        let third_party =
-            third_party.map(|it| ThirdPartyCopier::open(it, runtime.clone())).transpose()?;
+        let third_party = third_party
+            .map(|it| ThirdPartyCopier::open(it, &settings.root, runtime.clone()))
+            .transpose()?;
         let limits = Arc::new(settings.limits.clone());
         let certificate = certificate.transpose()?;
         let links = settings.links.unwrap_or_else(|| settings.auth.is_none());

@@ -11,6 +11,7 @@ use crate::third_party::settings::ThirdPartySettings;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_transport::{Location, Network};
 use http::{StatusCode, header};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -30,10 +31,16 @@ pub(crate) struct ThirdPartyCopier {
 }
 
 impl ThirdPartyCopier {
-    /// Creates a copier, whose connections are driven by `runtime`.
-    pub(crate) fn open(settings: ThirdPartySettings, runtime: Handle) -> Result<Arc<Self>> {
+    /// Creates a copier, whose connections are driven by `runtime`. It keeps temporary files in
+    /// `folder`, the only one where the confined server can.
+    pub(crate) fn open(
+        settings: ThirdPartySettings,
+        folder: &Path,
+        runtime: Handle,
+    ) -> Result<Arc<Self>> {
         let hosts = Arc::new(settings.host_rules()?);
-        let config = settings.transport(Arc::clone(&hosts))?;
+        let mut config = settings.transport(Arc::clone(&hosts))?;
+        config.spool = Some(folder.to_owned());
         let network = Network::new(config, runtime, None);
         let slots = Arc::new(CopySlots::new(settings.transfers));
         Ok(Arc::new(Self { settings, hosts, network, slots }))

@@ -192,10 +192,10 @@ mod tests {
     use crate::monitoring::copy_counters::{CopyCounters, CopyTotals};
     use crate::third_party::copier::ThirdPartyCopier;
     use crate::third_party::copy_slot::CopyDirection;
-    use crate::third_party::settings::ThirdPartySettings;
     use bytes::Buf;
     use futures_util::StreamExt;
     use hither_core::error::ErrorKind;
+    use std::path::Path;
     use std::sync::atomic::{AtomicU64, Ordering};
     use tokio::runtime::Handle;
 
@@ -222,7 +222,7 @@ mod tests {
         clean_up: impl Future<Output = ()> + Send + 'static,
     ) -> (ChunkStream, Arc<CopyCounters>) {
         let copier =
-            ThirdPartyCopier::open(ThirdPartySettings::default(), Handle::current()).unwrap();
+            ThirdPartyCopier::open(Default::default(), Path::new("."), Handle::current()).unwrap();
         let counters = Arc::default();
         let slot = CopySlot::new(&counters, CopyDirection::Pull, copier.slots.take("a").unwrap());
         let progress = Arc::new(Growing::default());

@@ -196,7 +196,11 @@ impl SpoolState {
             ));
         }
         if self.kept.is_none() {
-            self.kept = Some(Arc::new(tempfile::tempfile().map_err(|error| cannot_keep(&error))?));
+            let made = match &pool.config().spool {
+                Some(folder) => tempfile::tempfile_in(folder),
+                None => tempfile::tempfile(),
+            };
+            self.kept = Some(Arc::new(made.map_err(|error| cannot_keep(&error))?));
         }
         pool.counters().whole_file();
         self.skip = self.have;
@@ -310,7 +314,7 @@ fn cannot_keep(error: &io::Error) -> Error {
     Error::new(
         kind,
         format!(
-            "the server sends whole files only, and this file cannot be kept in the temporary directory (TMPDIR): {error}"
+            "the server sends whole files only, and this file cannot be kept in a temporary file (TMPDIR): {error}"
         ),
     )
 }
