@@ -12,6 +12,7 @@
 
 mod checksum;
 mod driver;
+mod entry_sender;
 mod errors;
 mod job;
 mod path_ops;

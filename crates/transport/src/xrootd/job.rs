@@ -1,5 +1,6 @@
 //! The commands to a session, and their results.
 
+use crate::xrootd::entry_sender::EntrySender;
 use crate::xrootd::shared_file::SharedFile;
 use bytes::Bytes;
 use hither_core::error::{Effect, Error};
@@ -9,7 +10,6 @@ use hither_xrd::client::Completion;
 use hither_xrd::wire::{self, Redirect, open};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
-use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
 /// The version of an open file.
@@ -74,7 +74,7 @@ pub(super) enum Operation {
     Request(wire::Request),
     /// Lists a directory with the metadata of its entries, which go to this receiver as they
     /// arrive.
-    List(String, UnboundedSender<Vec<wire::DirlistEntry>>),
+    List(String, EntrySender),
     /// Opens a file.
     Open(Arc<SharedFile>),
     /// Writes bytes to a file, at this offset.

@@ -21,6 +21,7 @@ use crate::location::Location;
 use crate::network::Network;
 use crate::replica_discovery::ReplicaFinder;
 use crate::xrootd::checksum::checksum;
+use crate::xrootd::entry_sender::{self, EntrySender, ListingTooLarge};
 use crate::xrootd::job::{Operation, OperationResponse, validator};
 use crate::xrootd::request::ask;
 use crate::xrootd::source::XrootdSource;
@@ -44,7 +45,6 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
-use tokio::sync::mpsc::unbounded_channel;
 
 /// The permissions of a new directory, before the server's umask.
 const DIRECTORY_MODE: u16 = 0o755;
@@ -133,7 +133,7 @@ impl XrootdStorage {
 
     /// The entries of a directory as they arrive.
     fn listing<'a>(&'a self, path: &'a str) -> BoxStream<'a, Result<Listing>> {
-        let (sender, names) = unbounded_channel();
+        let (sender, names) = EntrySender::channel(entry_sender::MAX_BYTES);
         let answered = async move {
             let list = move |path| Operation::List(path, sender.clone());
             ask(&self.network, &self.at(path), Action::List, list).await.map(|_| Listing::default())
@@ -142,7 +142,13 @@ impl XrootdStorage {
             let batch = names.recv().await?;
             Some((batch, names))
         });
-        let arrived = arrived.then(move |names| self.entries(path, names));
+        let arrived = arrived.then(move |names| async move {
+            let too_large = |ListingTooLarge| {
+                let what = format!("{}: the directory has too many names", self.at(path));
+                Error::new(ErrorKind::TooLarge, what)
+            };
+            self.entries(path, names.map_err(too_large)?).await
+        });
         // The last batch is empty, or the error.
         Box::pin(stream::select(arrived, stream::once(answered)))
     }

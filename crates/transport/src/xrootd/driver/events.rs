@@ -63,8 +63,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
                     && let Operation::List(_, receiver) = &operation.ask.what
                 {
                     operation.progressed = Instant::now();
-                    // A receiver that was dropped cancels the job.
-                    drop(receiver.send(entries));
+                    receiver.send(entries);
                 }
             }
             SessionEvent::Done { request_id, completion: Completion::Opened { status, .. } } => {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::counters::progress::PoolProgress;
+use crate::xrootd::entry_sender::EntrySender;
 use crate::xrootd::job::{FileVersion, Operation, OperationJob, ReadJob};
 use crate::xrootd::shared_file::SharedFile;
 use hither_core::{Request, Retry};
@@ -271,7 +272,7 @@ async fn frames_without_data_and_messages_are_no_sign_of_life() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_that_gets_nothing_fails_whatever_others_get() {
-    let (sender, mut entries) = mpsc::unbounded_channel();
+    let (sender, mut entries) = EntrySender::channel(1 << 20);
     let (reply, listed) = oneshot::channel();
     let what = Operation::List("/d".to_owned(), sender);
     let list = SessionCommand::Ask(2, OperationJob { what, round_trip: 1, reply });
