@@ -76,6 +76,7 @@ pub(crate) async fn handle(
         from = context.link_target(request, from.path(), error).await?;
     }
     check_on_disk(context, from.path(), moves).await?;
+    check_partial(context, request, &from, &to).await?;
     let conditions = Conditions::read(context, request, Some(&to)).await?;
     let precondition = checks(conditions, &from, &to, deep);
     // A file that was written in parts gets its time with its name.
@@ -96,11 +97,35 @@ pub(crate) async fn handle(
         Ok(created) => created,
     };
     if moves {
-        context.unfinished.end(from.path());
+        context.unfinished.rename(from.path(), to.path());
     }
     let status = if created { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
     let answer = ServerResponse::empty(status).with(header::LOCATION, &to.href(to.is_directory()));
     Ok(if modified.is_some() { accepted(answer) } else { answer })
+}
+
+/// Counts a partial file that a copy or a move makes of another file.
+async fn check_partial(
+    context: &ServerContext,
+    request: &ServerRequest,
+    from: &NamespacePath,
+    to: &NamespacePath,
+) -> Result<(), HttpError> {
+    let moves = request.method.as_str() == "MOVE";
+    if !is_partial(to.path()) || moves && is_partial(from.path()) {
+        return Ok(());
+    }
+    let there = context.backend.stat(from.path()).await?;
+    if there.is_directory() {
+        return Err(partial_directory());
+    }
+    context.unfinished.begin(context, request, to, there.size.unwrap_or_default()).await
+}
+
+/// The error of a directory with the name of a partial file, in which files would be hidden.
+pub(crate) fn partial_directory() -> HttpError {
+    let what = "only files that are being written have names of this form";
+    HttpError::new(StatusCode::FORBIDDEN, what)
 }
 
 /// The error of a change of `from` that failed: 404 if that is missing, 409 if the parent of the

@@ -4,10 +4,12 @@ use crate::authorization::authorizer::Action;
 use crate::backend::{BackendError, BackendErrorKind, EntryMetadata};
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
+use crate::method::copy_move::partial_directory;
 use crate::method::preconditions::{Conditions, no_parent};
 use crate::method::tree::upload::announce_trees;
 use crate::request::ServerRequest;
 use crate::response::ServerResponse;
+use hither_core::storage::is_partial;
 use hither_http::conditions::IF_EMPTY;
 use http::StatusCode;
 
@@ -17,6 +19,9 @@ pub(crate) async fn make(
     request: &ServerRequest,
 ) -> Result<ServerResponse, HttpError> {
     context.authorize(request, &request.path, Action::Create)?;
+    if is_partial(request.path.path()) {
+        return Err(partial_directory());
+    }
     if !request.body.is_empty() {
         let what = "MKCOL takes no body";
         return Err(HttpError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, what));

@@ -126,9 +126,11 @@ pub(crate) async fn handle(
     }
     if let Some(field) = request.headers.get(header::CONTENT_RANGE) {
         let part = part(&request.path, field.as_bytes(), request.body.length(), limit)?;
-        context.unfinished.begin(context, &request, part.1).await?;
+        context.unfinished.begin(context, &request, &request.path, part.1).await?;
         return put_part(context, request, part).await;
     }
+    let length = request.body.length().unwrap_or_default();
+    context.unfinished.begin(context, &request, &request.path, length).await?;
     let modified = client_mtime(&request)?;
     let only_new = request.headers.get(header::IF_NONE_MATCH).is_some_and(|value| value == "*");
     let replace = may_replace && !only_new;

@@ -1,4 +1,5 @@
-//! The partial files that clients have begun and not moved to their names, counted by client.
+//! The partial files that clients have begun and not moved to their names, counted by client: those
+//! written in parts, those written at once, alone or in batches, and those copied or moved there.
 //!
 //! A client is the name that the authorizer gives it, or else an address. The count is in memory: a
 //! partial file of an earlier run of the server is bounded in time only. A partial file leaves the
@@ -6,9 +7,11 @@
 //! is found to be gone.
 
 use crate::backend::Details;
+use crate::backend::path::NamespacePath;
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
 use crate::request::ServerRequest;
+use hither_core::storage::is_partial;
 use hither_core::sync::lock;
 use http::StatusCode;
 use std::collections::HashMap;
@@ -64,6 +67,14 @@ impl Counts {
         }
     }
 
+    /// Counts a file at another path.
+    fn rename(&mut self, from: &str, to: &str) {
+        if let Some(file) = self.files.remove(from) {
+            self.end(to);
+            self.files.insert(to.to_owned(), file);
+        }
+    }
+
     fn of(&self, client: &str) -> Vec<String> {
         let own = self.files.iter().filter(|(_, (owner, _))| **owner == *client);
         own.map(|(path, _)| path.clone()).collect()
@@ -71,14 +82,19 @@ impl Counts {
 }
 
 impl UnfinishedFiles {
-    /// Counts the partial file of a request, which will have `bytes`. Fails if its client has too
-    /// many.
+    /// Counts the file that a request writes at a path, which will have `bytes`, if it is a partial
+    /// file. Fails if its client has too many.
     pub(crate) async fn begin(
         &self,
         context: &ServerContext,
         request: &ServerRequest,
+        path: &NamespacePath,
         bytes: u64,
     ) -> Result<(), HttpError> {
+        let path = path.path();
+        if !is_partial(path) {
+            return Ok(());
+        }
         let limits = context.limits();
         let max = ClientCount {
             files: limits.unfinished_files,
@@ -86,7 +102,6 @@ impl UnfinishedFiles {
         };
         let named = context.client_name(request).ok().filter(|name| !name.is_empty());
         let client = named.unwrap_or_else(|| request.peer.address.ip().to_string());
-        let path = request.path.path();
         if lock(&self.0).begin(&client, path, bytes, max) {
             return Ok(());
         }
@@ -109,9 +124,15 @@ impl UnfinishedFiles {
         Err(HttpError::new(StatusCode::INSUFFICIENT_STORAGE, what))
     }
 
-    /// Forgets a path, which was moved or removed.
+    /// Forgets a path, which was removed.
     pub(crate) fn end(&self, path: &str) {
         lock(&self.0).end(path);
+    }
+
+    /// Counts a file at the path to which it was moved, if it is still a partial file.
+    pub(crate) fn rename(&self, from: &str, to: &str) {
+        let mut counts = lock(&self.0);
+        if is_partial(to) { counts.rename(from, to) } else { counts.end(from) }
     }
 }
 
@@ -127,8 +148,10 @@ mod tests {
         assert!(!counts.begin("a", "2", 41, max) && counts.begin("a", "2", 40, max));
         assert!(!counts.begin("a", "3", 0, max) && counts.begin("b", "3", 100, max));
         assert!(!counts.begin("b", "4", u64::MAX, max));
-        counts.end("2");
-        counts.end("2");
+        counts.rename("2", "5");
+        assert!(!counts.begin("a", "2", 0, max));
+        counts.end("5");
+        counts.end("5");
         assert!(counts.begin("a", "4", 40, max));
         for path in ["1", "3", "4"] {
             counts.end(path);

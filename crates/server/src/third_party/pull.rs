@@ -63,6 +63,7 @@ pub(crate) async fn handle(
         }
         Err(error) => return Ok(failed(slot, error)),
     };
+    context.unfinished.begin(context, request, &request.path, size.unwrap_or_default()).await?;
     let streams = copy_request.streams.unwrap_or(usize::MAX).min(copier.settings.streams);
     let remote = Arc::new(PullSourceStorage::new(&copier.network, &copy_request.other, size));
     let source = Arc::clone(remote.source());

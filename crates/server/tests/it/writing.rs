@@ -1,7 +1,7 @@
 //! Requests that change files and names.
 
 mod digests;
-mod trees;
+pub(crate) mod trees;
 
 use crate::memory::on_each_backend;
 use crate::rig::{Served, reply};

@@ -15,6 +15,7 @@ use crate::backend::path::NamespacePath;
 use crate::backend::{BackendError, BatchEntry, Committed, Details, EntryMetadata};
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
+use crate::method::copy_move::partial_directory;
 use crate::method::mkcol_delete::{is_free, not_made};
 use crate::method::preconditions::Conditions;
 use crate::method::put::{STORED, check_there, not_committed, too_large};
@@ -25,6 +26,7 @@ use crate::response::body::ResponseBody;
 use crate::response::buffer_pool::{BufferQuota, ChargePurpose, MemoryCharge, PooledBuffer};
 use crate::response::{ServerResponse, accept_tree_query};
 use bytes::Bytes;
+use hither_core::storage::is_partial;
 use hither_http::tree::{
     ACCEPT_POST, MAX_PATHS, MAX_UPLOAD_BYTES, TREE_TYPE, TreeEntry, TreeQuery, TreeReader,
     TreeRecord, TreeWriter,
@@ -265,13 +267,18 @@ impl Upload {
         for ((entry, content), path) in group.into_iter().zip(paths) {
             let name = entry.path.clone();
             let is_directory = content.is_none();
-            let decided = path.and_then(|path| {
-                let there = there.next().flatten().and_then(Result::ok).map(|it| it.metadata);
-                match content {
-                    None => self.directory(&path, there),
-                    Some(content) => self.file(entry, content, &path, there.as_ref()).map(Ok),
+            let decided = match path {
+                Err(error) => Err(error),
+                Ok(path) => {
+                    let there = there.next().flatten().and_then(Result::ok).map(|it| it.metadata);
+                    match content {
+                        None => self.directory(&path, there),
+                        Some(content) => {
+                            self.file(entry, content, &path, there.as_ref()).await.map(Ok)
+                        }
+                    }
                 }
-            });
+            };
             let (known, replace) = match decided {
                 Ok(Ok(entry)) => {
                     let replace = entry.replace;
@@ -300,6 +307,9 @@ impl Upload {
             return Ok(Err(Committed { metadata, replaced: true }));
         }
         may_make?;
+        if is_partial(path.path()) {
+            return Err(partial_directory());
+        }
         Ok(Ok(BatchEntry {
             path: path.path().to_owned(),
             content: None,
@@ -312,7 +322,7 @@ impl Upload {
     }
 
     /// A file that is to be written.
-    fn file(
+    async fn file(
         &self,
         entry: TreeEntry,
         content: Vec<Bytes>,
@@ -327,6 +337,7 @@ impl Upload {
         if let Some(limit) = context.limits().file_bytes.filter(|limit| entry.size > *limit) {
             return Err(too_large(limit));
         }
+        context.unfinished.begin(context, request, path, entry.size).await?;
         Ok(BatchEntry {
             path: path.path().to_owned(),
             content: Some(content),

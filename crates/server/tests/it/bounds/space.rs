@@ -1,7 +1,10 @@
 //! Disk space of uploads: only received bytes, above a minimum of free space, and a bounded number
 //! of partial files.
 
+use crate::reading::trees::records;
 use crate::rig::{Served, reply};
+use crate::writing::trees::{file, posted, stream};
+use hither_http::tree::TreeRecord;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::io::Write;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -103,6 +106,41 @@ fn unfinished_parts_are_bounded_for_each_client() {
     // Files removed outside the server: detected when the limit is reached.
     std::fs::remove_file(served.path().join(&name(3)[1..])).unwrap();
     assert_eq!((begin(5), begin(6)), (204, 507));
+}
+
+#[test]
+fn partial_files_of_all_kinds_are_counted() {
+    let served = Served::new(|settings| {
+        settings.write = true;
+        settings.limits.unfinished_files = 4;
+    });
+    for name in ["file", "other", "more", "folder/file"] {
+        served.file(name, b"1");
+    }
+    let put = |number| served.ask("PUT", &name(number), &[], b"1").status;
+    let from = |method: &str, from: &str, number| {
+        let to = format!("Destination: {}", name(number));
+        served.ask(method, from, &[&to], b"").status
+    };
+    let tree = |number| {
+        let path = name(number);
+        let reply = posted(&served, "/", &stream(&[file(&path[1..], b"1")]));
+        match records(&reply).first() {
+            Some(TreeRecord::Failed { status, .. }) => *status,
+            _ => reply.status,
+        }
+    };
+    assert_eq!((put(1), tree(2)), (201, 200));
+    assert_eq!((from("COPY", "/file", 3), from("MOVE", "/other", 4)), (201, 201));
+    assert_eq!((put(5), tree(5), part(&served, &name(5), "0-0/3", b"x")), (507, 507, 507));
+    assert_eq!((from("COPY", "/file", 5), from("MOVE", "/more", 5)), (507, 507));
+    // It stays one.
+    assert_eq!((from("MOVE", &name(1), 5), put(1)), (201, 507));
+    assert_eq!(served.ask("MOVE", &name(5), &["Destination: /done"], b"").status, 201);
+    assert_eq!((put(1), put(6)), (201, 507));
+    // Files below such a name would be hidden and not counted.
+    assert_eq!(served.ask("MKCOL", &name(7), &[], b"").status, 403);
+    assert_eq!((from("COPY", "/folder", 7), from("MOVE", "/folder", 7)), (403, 403));
 }
 
 #[test]

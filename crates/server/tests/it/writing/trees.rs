@@ -59,14 +59,14 @@ impl Authorizer for ByName {
 
 /// A file to write; without content, a directory.
 #[derive(Debug, Clone, Copy)]
-struct Upload<'a> {
+pub(crate) struct Upload<'a> {
     path: &'a str,
     content: Option<&'a [u8]>,
     only_new: bool,
     etag: &'a str,
 }
 
-fn file<'a>(path: &'a str, content: &'a [u8]) -> Upload<'a> {
+pub(crate) fn file<'a>(path: &'a str, content: &'a [u8]) -> Upload<'a> {
     Upload { path, content: Some(content), only_new: false, etag: "" }
 }
 
@@ -74,7 +74,7 @@ fn directory(path: &str) -> Upload<'_> {
     Upload { path, content: None, only_new: false, etag: "" }
 }
 
-fn stream(uploads: &[Upload<'_>]) -> Vec<u8> {
+pub(crate) fn stream(uploads: &[Upload<'_>]) -> Vec<u8> {
     let mut writer = TreeWriter::default();
     let mut out = Vec::new();
     for Upload { path, content, only_new, etag } in uploads {
@@ -95,7 +95,7 @@ fn stream(uploads: &[Upload<'_>]) -> Vec<u8> {
     out
 }
 
-fn posted(served: &Served, directory: &str, body: &[u8]) -> Reply {
+pub(crate) fn posted(served: &Served, directory: &str, body: &[u8]) -> Reply {
     served.ask("POST", directory, &[&format!("Content-Type: {TREE_TYPE}")], body)
 }
 
