@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import random
+import socket
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -197,6 +198,22 @@ def test_requests_are_bounded(start):
     assert site.ask("POST", f"{request}/cancel", {"paths": ["/old"]})[0] == 200
     assert site.ask("POST", f"{API}/stage", one)[0] == 201, "one that is over makes room"
     assert site.ask("GET", request)[0] == 404
+
+
+def test_a_command_ends_with_its_client(start):
+    site = start("command_seconds = 3000\ncommands = 1\n")
+    site.put("old", b"on disk", on_tape=False)
+    command = (site.folder / "command").read_text()
+    (site.folder / "command").write_text(f"#!/bin/sh\necho $$ >{site.folder}/next && mv {site.folder}/next {site.folder}/pid\nexec sleep 3000\n")
+    port = int(site.url().rstrip("/").rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        client.sendall(b"GET /old HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        process = wait_until(lambda: (site.folder / "pid").exists() and (site.folder / "pid").read_text(), "the command")
+        watched = os.pidfd_open(int(process))
+    assert readable(watched, timeout=60), "nobody waits for the command"
+    os.close(watched)
+    (site.folder / "command").write_text(command)
+    assert site.ask("GET", "old") == (200, b"on disk"), "the next client gets the slot"
 
 
 def test_a_command_that_hangs_is_killed_and_the_confined_server_runs_none(start):

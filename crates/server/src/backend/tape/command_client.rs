@@ -1,7 +1,7 @@
 //! The server's end of the socket to the helper.
 
 use crate::backend::tape::command_runner::{
-    HelperSetup, MAX_LINE_BYTES, TapeAction, Task, TaskResult, write_line,
+    HelperSetup, MAX_LINE_BYTES, Order, TapeAction, Task, TaskResult, write_line,
 };
 use crate::settings::Settings;
 use hither_core::error::{Error, ErrorKind, Result};
@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Semaphore, oneshot};
 use tracing::warn;
 
@@ -100,7 +101,8 @@ type Pending = Mutex<Option<HashMap<u64, oneshot::Sender<TaskResult>>>>;
 /// Runs commands in the helper.
 #[derive(Debug)]
 pub(crate) struct HelperClient {
-    out: tokio::sync::Mutex<OwnedWriteHalf>,
+    /// Lines to be written: at most two for each slot.
+    lines: UnboundedSender<Vec<u8>>,
     pending: Arc<Pending>,
     slots: Semaphore,
     last: AtomicU64,
@@ -119,11 +121,13 @@ impl HelperClient {
         let pending: Arc<Pending> = Arc::new(Mutex::new(Some(HashMap::new())));
         tokio::spawn(read_results(answers, Arc::clone(&pending)));
         let slots = Semaphore::new(commands);
-        let out = tokio::sync::Mutex::new(out);
-        Ok(Self { out, pending, slots, last: AtomicU64::new(0), _child })
+        let (lines, written) = unbounded_channel();
+        tokio::spawn(write_orders(out, written));
+        Ok(Self { lines, pending, slots, last: AtomicU64::new(0), _child })
     }
 
-    /// Runs the command on a file, as soon as there is a slot. Returns what it printed.
+    /// Runs the command on a file, as soon as there is a slot. Returns what it printed. The command
+    /// is killed if this is dropped before it ends.
     pub(crate) async fn run(
         &self,
         action: TapeAction,
@@ -133,21 +137,46 @@ impl HelperClient {
         let _slot = self.slots.acquire().await.map_err(|_| gone())?;
         let id = self.last.fetch_add(1, Ordering::Relaxed);
         let (sender, result) = oneshot::channel();
-        lock(&self.pending).as_mut().ok_or_else(gone)?.insert(id, sender);
         let mut line = Vec::new();
-        let task = Task { id, action, path: path.to_owned() };
+        let task = Order::Run(Task { id, action, path: path.to_owned() });
         write_line(&mut line, &task).map_err(|error| CommandError::Broken(error.to_string()))?;
         if line.len() > MAX_LINE_BYTES {
-            lock(&self.pending).as_mut().map(|pending| pending.remove(&id));
             return Err(CommandError::Broken("the path is too long".to_owned()));
         }
-        self.out.lock().await.write_all(&line).await.map_err(|_| gone())?;
+        lock(&self.pending).as_mut().ok_or_else(gone)?.insert(id, sender);
+        let _running = RunningTask { client: self, id };
+        self.lines.send(line).map_err(|_| gone())?;
         let TaskResult { code, output, .. } = result.await.map_err(|_| gone())?;
         match code {
             Some(0) => Ok(output),
             Some(code) => Err(CommandError::Failed(code, output)),
             None => Err(CommandError::Broken(output)),
         }
+    }
+}
+
+/// A task that is cancelled when this is dropped before its result has arrived.
+struct RunningTask<'a> {
+    client: &'a HelperClient,
+    id: u64,
+}
+
+impl Drop for RunningTask<'_> {
+    fn drop(&mut self) {
+        let pending = lock(&self.client.pending).as_mut().and_then(|it| it.remove(&self.id));
+        let mut line = Vec::new();
+        if pending.is_some() && write_line(&mut line, &Order::Cancel(self.id)).is_ok() {
+            // A helper that has ended has killed it.
+            drop(self.client.lines.send(line));
+        }
+    }
+}
+
+/// Writes whole lines, whichever caller has gone.
+async fn write_orders(mut out: OwnedWriteHalf, mut lines: UnboundedReceiver<Vec<u8>>) {
+    while let Some(line) = lines.recv().await {
+        // Without the helper, the reader of results ends all tasks.
+        drop(out.write_all(&line).await);
     }
 }
 

@@ -1,19 +1,19 @@
 //! The helper: a separate process that may run the command of `[tape]`, and nothing else.
 //!
 //! Its standard input is a socket to the server. The first line is a [`HelperSetup`], each further
-//! one a [`Task`]; it answers each with a [`TaskResult`], in any order. It ends, and kills running
-//! commands, when the server is gone.
+//! one an [`Order`]; it answers each task with a [`TaskResult`], in any order. It ends, and kills
+//! running commands, when the server is gone.
 
 use hither_core::sync::lock;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Component, Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -56,6 +56,15 @@ pub(super) struct HelperSetup {
     pub(super) command_seconds: u64,
 }
 
+/// A line from the server.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Order {
+    Run(Task),
+    /// Nobody waits for the task of this id any more: its command is killed.
+    Cancel(u64),
+}
+
 /// One run of the command.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Task {
@@ -84,7 +93,7 @@ pub fn run_tape_helper() -> io::Result<()> {
     let answers = Arc::new(Mutex::new(socket.try_clone()?));
     let mut lines = BufReader::new(socket);
     let Some(setup) = read_line::<HelperSetup>(&mut lines)? else { return Ok(()) };
-    let runner = Arc::new(Runner { running: Mutex::default(), setup });
+    let runner = Arc::new(Runner { tasks: Mutex::new(Some(HashMap::new())), setup });
     // A full queue leaves further tasks in the socket.
     let (tasks, queue) = sync_channel::<Task>(runner.setup.commands);
     let queue = Arc::new(Mutex::new(queue));
@@ -101,17 +110,27 @@ pub fn run_tape_helper() -> io::Result<()> {
         });
     }
     let read = loop {
-        match read_line::<Task>(&mut lines) {
-            Ok(Some(task)) => drop(tasks.send(task)),
+        match read_line::<Order>(&mut lines) {
+            Ok(Some(Order::Run(task))) => {
+                if let Some(known) = &mut *lock(&runner.tasks) {
+                    known.insert(task.id, None);
+                }
+                drop(tasks.send(task));
+            }
+            Ok(Some(Order::Cancel(id))) => runner.cancel(id),
             Ok(None) => break Ok(()),
             Err(error) => break Err(error),
         }
     };
-    for group in lock(&runner.running).drain() {
-        // It may have ended meanwhile.
-        let _gone = kill_process_group(group, Signal::KILL);
-    }
+    // No further command starts.
+    let left = lock(&runner.tasks).take();
+    left.into_iter().flatten().filter_map(|(_, group)| group).for_each(kill);
     read
+}
+
+fn kill(group: Pid) {
+    // It may have ended meanwhile.
+    let _gone = kill_process_group(group, Signal::KILL);
 }
 
 fn next(queue: &Mutex<Receiver<Task>>) -> Option<Task> {
@@ -120,20 +139,42 @@ fn next(queue: &Mutex<Receiver<Task>>) -> Option<Task> {
 
 struct Runner {
     setup: HelperSetup,
-    /// The process groups of running commands.
-    running: Mutex<HashSet<Pid>>,
+    /// The tasks that wait or run, and the process groups of their commands; none once the server
+    /// is gone.
+    tasks: Mutex<Option<HashMap<u64, Option<Pid>>>>,
 }
 
 impl Runner {
     fn run(&self, task: &Task) -> TaskResult {
-        let (code, output) = match self.path(&task.path).map(|path| self.output(task.action, &path))
-        {
+        let output = self.path(&task.path).map(|path| self.output(task, &path));
+        if let Some(known) = &mut *lock(&self.tasks) {
+            known.remove(&task.id);
+        }
+        let (code, output) = match output {
             None => (None, format!("{:?} is not a path below the root", task.path)),
             Some(Err(error)) => (None, format!("cannot run the command: {error}")),
             Some(Ok((Some(status), output))) => (status.code(), output),
             Some(Ok((None, _))) => (None, format!("killed after {} s", self.setup.command_seconds)),
         };
         TaskResult { id: task.id, code, output }
+    }
+
+    /// Starts the command of a task, unless that was cancelled.
+    fn start(&self, id: u64, command: &mut Command) -> io::Result<(Child, Pid)> {
+        // Until its group is known, no other thread looks for it.
+        let mut tasks = lock(&self.tasks);
+        let known = tasks.as_mut().and_then(|tasks| tasks.get_mut(&id));
+        let known = known.ok_or_else(|| io::Error::other("nobody waits for it"))?;
+        let child = command.spawn()?;
+        let group = Pid::from_child(&child);
+        *known = Some(group);
+        Ok((child, group))
+    }
+
+    /// Kills the command of a task, or forgets the task before it starts.
+    fn cancel(&self, id: u64) {
+        let task = lock(&self.tasks).as_mut().and_then(|tasks| tasks.remove(&id));
+        task.flatten().into_iter().for_each(kill);
     }
 
     /// The path on this machine; none if it leads out of the folder.
@@ -145,20 +186,14 @@ impl Runner {
 
     /// Runs the command. Returns no status if it had to be killed.
     #[expect(clippy::disallowed_methods, reason = "a thread of a process without a runtime")]
-    fn output(&self, action: TapeAction, path: &Path) -> io::Result<(Option<ExitStatus>, String)> {
+    fn output(&self, task: &Task, path: &Path) -> io::Result<(Option<ExitStatus>, String)> {
         let Some((program, arguments)) = self.setup.command.split_first() else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
-        let mut child = Command::new(program)
-            .args(arguments)
-            .arg(action.name())
-            .arg(path)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .process_group(0)
-            .spawn()?;
-        let group = Pid::from_child(&child);
-        lock(&self.running).insert(group);
+        let mut command = Command::new(program);
+        command.args(arguments).arg(task.action.name()).arg(path);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
+        let (mut child, group) = self.start(task.id, &mut command)?;
         let (sender, output) = sync_channel(1);
         let stdout = child.stdout.take();
         thread::spawn(move || {
@@ -173,14 +208,13 @@ impl Runner {
             match child.try_wait()? {
                 Some(status) => break Some(status),
                 None if Instant::now() >= end => {
-                    let _gone = kill_process_group(group, Signal::KILL);
+                    kill(group);
                     child.wait()?;
                     break None;
                 }
                 None => thread::sleep(TICK),
             }
         };
-        lock(&self.running).remove(&group);
         // A process that it has left behind may hold the other end.
         let bytes = output.recv_timeout(OUTPUT_TIMEOUT).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes);
