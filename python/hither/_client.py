@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 _SECRETS = {row["python"] for row in _core.client_option_table() if row["is_secret"]}
 """Options whose values are not shown."""
+_TEXT_SECRETS = ("token", "password", "headers")
+"""Those that are secrets whatever their values."""
 _SIZES = {row["python"] for row in _core.client_option_table() if row["python_type"] == "int | str | None"}
 """Options that are numbers of bytes."""
 _cores: weakref.WeakSet[_core.Client] = weakref.WeakSet()
@@ -44,8 +46,8 @@ class Client(Closing):
 
     Clients share nothing with each other. Most programs need none of their own: functions that are
     given no client use :func:`default_client`. The environment and the configuration file set the
-    options that are not given, as for the command ``hither``. A client can be pickled and can be
-    used in a forked child, where it opens its own connections.
+    options that are not given, as for the command ``hither``. A client can be pickled, unless an
+    option is a secret, and can be used in a forked child, where it opens its own connections.
 
     Parameters
     ----------
@@ -77,7 +79,15 @@ class Client(Closing):
         return f"<hither.Client {', '.join(shown) or 'without options'}>"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the options."""
+        """Return the options, none of which may be a secret.
+
+        Raises
+        ------
+        ValueError
+            An option is one: pickles are kept in files, and shown by schedulers.
+
+        """
+        check_without_secrets(self._options)
         return self._options
 
     def __setstate__(self, options: dict[str, Any]) -> None:
@@ -488,6 +498,30 @@ def _plain(name: str, value: object) -> object:
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
         return [_plain("", item) for item in value]
     return value
+
+
+def check_without_secrets(options: Mapping[str, Any]) -> None:
+    """Raise ValueError if options that are about to be pickled hold a secret."""
+    urls = {"proxy": [options.get("proxy")], "mirrors": _texts(options.get("mirrors"))}
+    secret = [name for name in _TEXT_SECRETS if options.get(name)]
+    secret += [name for name, texts in urls.items() if any(text and _core.redact_url(text) != text for text in texts)]
+    if secret:
+        message = (
+            f"a pickle would hold the secret in {secret[0]}=: put it into a file that each process reads "
+            "(token_file=, config=), or into the environment of each (BEARER_TOKEN, HITHER_PASSWORD)"
+        )
+        raise ValueError(message)
+
+
+def _texts(value: object) -> list[str]:
+    """Return all texts in a value of builtin types."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, Mapping):
+        return [text for pair in value.items() for item in pair for text in _texts(item)]
+    if isinstance(value, Sequence):
+        return [text for item in value for text in _texts(item)]
+    return []
 
 
 def default_client() -> Client:

@@ -22,7 +22,7 @@ from fsspec.core import get_compression
 from fsspec.implementations.local import make_path_posix
 from fsspec.utils import isfilelike, stringify_path
 
-from hither._client import Client
+from hither._client import Client, check_without_secrets
 from hither._urls import PREFIXES, SCHEMES, below, is_encoded, split_query
 from hither.exceptions import (
     AlreadyExistsError,
@@ -113,6 +113,11 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
     def client(self) -> Client:
         """Client that the files are read with."""
         return self._versions.client
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the options, none of which may be a secret."""
+        check_without_secrets(self.storage_options)
+        return tuple(super().__reduce__())
 
     # --- names ------------------------------------------------------------------------------------
 

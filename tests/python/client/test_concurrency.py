@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import hither
+from hither.fsspec import HitherFileSystem
 
 
 def test_async_reads_run_concurrently(site, client, content):
@@ -284,6 +285,36 @@ def test_clients_pickle_with_their_settings():
     client = hither.Client(max_connections=3, store=False, cache="1 MiB")
     again = pickle.loads(pickle.dumps(client))
     assert again._options == client._options
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"token": "CANARY"},
+        {"user": "me", "password": "CANARY"},
+        {"headers": {"X-Site": "CANARY"}},
+        {"proxy": "http://me:CANARY@127.0.0.1:1"},
+        {"mirrors": {"http://host/data/": ["http://other/data/?authz=CANARY"]}},
+    ],
+    ids=lambda options: list(options)[-1],
+)
+def test_secrets_are_not_pickled(tmp_path, options):
+    client = hither.Client(store=False, **options)
+    local = tmp_path / "f"
+    local.write_bytes(b"content")
+    filesystem = HitherFileSystem(store=False, skip_instance_cache=True, **options)
+    for holder in (client, hither.open(str(local), client=client), filesystem):
+        with pytest.raises(ValueError, match="a pickle would hold the secret in") as raised:
+            pickle.dumps(holder)
+        assert "CANARY" not in str(raised.value) + repr(holder)
+
+
+def test_options_that_are_no_secrets_are_pickled(tmp_path):
+    (tmp_path / "t").write_text("token")
+    (tmp_path / "t").chmod(0o600)
+    options = {"token_file": tmp_path / "t", "proxy": "http://127.0.0.1:1", "mirrors": {"http://h/d/": ["http://o/d/"]}}
+    client = hither.Client(store=False, **options)
+    assert pickle.loads(pickle.dumps(client))._options == client._options
 
 
 def test_the_version_is_that_of_the_installed_package():
