@@ -12,6 +12,9 @@ const OF_VERBS: [(&str, &[&str]); 2] = [
     ("trace", &["draw", "explain draw", "explain cat", "tree", "cat", "checksum", "trace replay"]),
 ];
 
+/// Options about what may be kept, which hold where nothing is kept, too.
+const OF_THE_STORE: [&str; 2] = ["store", "no-store"];
+
 /// The common options of a verb without a client; none for one with a client.
 fn without_client(verb: &str) -> Option<&'static [&'static str]> {
     match verb {
@@ -50,7 +53,8 @@ pub(super) fn used(all: &[Arg], verb: &str) -> Vec<Arg> {
 pub(crate) fn refuse_unused(matches: &ArgMatches, given: &[&str]) -> Result<(), CommandError> {
     let levels = std::iter::successors(matches.subcommand(), |(_, matches)| matches.subcommand());
     let verb = levels.map(|(name, _)| name).collect::<Vec<_>>().join(" ");
-    let Some(option) = given.iter().find(|option| !is_used(option, &verb)) else { return Ok(()) };
+    let is_refused = |option: &&&str| !is_used(option, &verb) && !OF_THE_STORE.contains(option);
+    let Some(option) = given.iter().find(is_refused) else { return Ok(()) };
     let of = verbs_of(option).map(|verbs| format!(": it is for {}", verbs.join(", ")));
     let of = of.unwrap_or_default();
     Err(CommandError::usage(format!("--{option} has no effect on hither {verb}{of}")))
@@ -90,6 +94,7 @@ mod tests {
             &["hither", "cat", "u", "--trace", "t", "--replica", "v"][..],
             &["hither", "explain", "cp", "--replica", "v", "a", "b"],
             &["hither", "serve", "d", "--config", "f"],
+            &["hither", "explain", "serve", "l", "--no-store"],
             &["hither", "lots", "show", "u", "--token-file", "f"],
         ] {
             assert_eq!(refusal(words), None, "{words:?}");
