@@ -112,14 +112,27 @@ impl Server {
     /// Starts a server over another backend than the directory `root`.
     ///
     /// # Errors
-    /// As [`Server::start`]; [`ErrorKind::Invalid`] for settings with lots, which reserve space in
-    /// a directory.
+    /// As [`Server::start`]; [`ErrorKind::Invalid`] for settings that need a directory.
     pub fn start_with_backend(settings: Settings, backend: Arc<dyn Backend>) -> Result<Self> {
-        if settings.lots.is_some() {
-            let what = "[lots] cannot be used with another backend than a directory";
-            return Err(Error::new(ErrorKind::Invalid, what));
-        }
+        check_without_directory(&settings)?;
         Self::run(settings, None, Some(backend), None)
+    }
+
+    /// Checks the settings as a start does, but listens nowhere and makes no file. Returns the
+    /// warnings. `has_backend` is true for a server that does not serve the directory `root`.
+    ///
+    /// # Errors
+    /// As [`Server::start`] or [`Server::start_with_backend`].
+    pub fn check(settings: &Settings, has_backend: bool) -> Result<Vec<String>> {
+        settings.check()?;
+        if has_backend {
+            check_without_directory(settings)?;
+        } else {
+            let limits = &settings.limits;
+            ConfinedDir::open(&settings.root, settings.durable, limits.min_free_bytes)?;
+        }
+        let runtime = runtime(1)?;
+        PreparedReload::new(settings, None, runtime.handle()).map(|prepared| prepared.warnings)
     }
 
     fn run(
@@ -318,6 +331,17 @@ impl Server {
 }
 
 /// Opens the tape system of the settings, with its helper.
+/// Fails for settings that only the server of a directory can have.
+fn check_without_directory(settings: &Settings) -> Result<()> {
+    let key = match (&settings.lots, &settings.tape) {
+        (Some(_), _) => "lots",
+        (_, Some(_)) => "tape",
+        _ => return Ok(()),
+    };
+    let what = format!("[{key}] cannot be used with another backend than a directory");
+    Err(Error::new(ErrorKind::Invalid, what))
+}
+
 fn open_tape(
     settings: &Settings,
     helper: Option<TapeHelper>,

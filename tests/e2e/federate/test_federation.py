@@ -278,3 +278,25 @@ def test_a_configuration_is_checked_before_it_is_used(tmp_path, hither):
         assert "endpoints: a: url: " in checked.err
         assert said in checked.err
     assert hither("federate").code == 2
+
+
+@pytest.mark.parametrize("verb", ["serve", "federate"])
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ("write = true\nlisten = ['0.0.0.0:0']", "everybody who can reach 0.0.0.0:0 could change files"),
+        ("listen = []", "listen is empty"),
+        ("[limits]\nranges = 0", "limits.ranges is 0"),
+        ("[tls]\ncertificate = '/none.pem'\nkey = '/none.pem'", "/none.pem"),
+    ],
+)
+def test_a_check_refuses_what_the_start_refuses(tmp_path, hither, verb, settings, reason):
+    (tmp_path / "www").mkdir()
+    config = tmp_path / "config.toml"
+    root, last = ("", endpoints({"a": 1})) if verb == "federate" else (f"root = '{tmp_path}/www'", "")
+    config.write_text(f"{root}\n{settings}\n{last}")
+    checked = hither(verb, "--config", config, "--check-config")
+    started = hither(verb, "--config", config)
+    assert (checked.code, checked.err) == (started.code, started.err)
+    assert checked.code != 0 and reason in checked.err, checked.err
+    assert {path.name for path in tmp_path.iterdir()} == {"config.toml", "www"}

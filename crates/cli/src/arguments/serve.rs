@@ -25,6 +25,9 @@ pub(crate) struct Serve {
     /// Serve metrics, health and status here, without authentication.
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) metrics: Option<SocketAddr>,
+    /// Check the configuration and exit.
+    #[arg(long)]
+    pub(crate) check_config: bool,
     /// The directory to serve; links out of it are not followed.
     #[arg(value_name = "DIR", required_unless_present = "config")]
     pub(crate) root: Option<PathBuf>,

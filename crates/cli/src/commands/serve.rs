@@ -19,6 +19,9 @@ pub(super) fn run(request: &Serve, common: &GlobalArgs) -> Result<(), CommandErr
     let settings = settings(request, common)?;
     let root = settings.root.clone();
     let write = settings.write;
+    if request.check_config {
+        return check_config(&settings, false);
+    }
     let tape = tape_helper(&settings)?;
     // Threads inherit the confinement, so it comes before they are started.
     hither_server::confine(&settings, &read_later(common));
@@ -41,6 +44,14 @@ pub(super) fn run(request: &Serve, common: &GlobalArgs) -> Result<(), CommandErr
         print(&format!("{} serves {} {access}\n", urls.join(" "), root.display()))?;
         print_metrics(metrics.as_deref())
     })
+}
+
+/// Checks settings as the start would, and says that they are valid.
+pub(super) fn check_config(settings: &Settings, has_backend: bool) -> Result<(), CommandError> {
+    for warning in Server::check(settings, has_backend)? {
+        eprint_line(&format!("hither: warning: {warning}"));
+    }
+    Ok(print("the configuration is valid\n")?)
 }
 
 /// Prints the URL of the status page, if there is one.

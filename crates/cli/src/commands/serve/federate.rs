@@ -2,7 +2,7 @@
 //! reloads the configuration.
 
 use crate::arguments::{Federate, GlobalArgs};
-use crate::commands::serve::{print_metrics, run_until_stopped};
+use crate::commands::serve::{check_config, print_metrics, run_until_stopped};
 use crate::environment::{client_config, state_folder};
 use crate::exit::CommandError;
 use crate::output::print;
@@ -32,7 +32,7 @@ pub(in crate::commands) fn run(
     let count = endpoints.len();
     let federation = Federation::new(&config, endpoints, Arc::new(MonotonicClock::start()))?;
     if request.check_config {
-        return Ok(print("the configuration is valid\n")?);
+        return check_config(&config.server, true);
     }
     let backend: Arc<dyn Backend> = Arc::<Federation>::clone(&federation);
     let server = Server::start_with_backend(config.server, backend)?;
