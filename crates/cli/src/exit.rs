@@ -177,7 +177,7 @@ pub(crate) fn usage(error: &clap::Error, words: &[OsString]) -> u8 {
         let whole = error.render().to_string();
         let shown = without_secrets(&whole, words);
         if shown != whole {
-            eprint_line(shown.trim_end());
+            shown.trim_end().lines().for_each(eprint_line);
             return 2;
         }
         // If the terminal is gone, the message is lost.

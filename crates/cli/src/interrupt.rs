@@ -100,6 +100,7 @@ fn end() -> ! {
         report();
     }
     let advice = ADVICE.get().map(|advice| format!(": {advice}")).unwrap_or_default();
-    eprint_line(&format!("\nhither: interrupted{advice}"));
+    eprint_line("");
+    eprint_line(&format!("hither: interrupted{advice}"));
     std::process::exit(130);
 }

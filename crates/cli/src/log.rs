@@ -5,7 +5,8 @@
 
 use crate::environment::variable;
 use crate::exit::CommandError;
-use std::io::{IsTerminal, Stderr, Write};
+use hither_core::text::escape_controls;
+use std::io::{self, IsTerminal, Write};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use tracing_subscriber::EnvFilter;
@@ -36,8 +37,8 @@ pub(crate) fn start(verbose: u8) -> Result<(), CommandError> {
     // A second command in the same process keeps the log of the first.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(|| EscapedLines)
+        .with_ansi(false)
         .log_internal_errors(false)
         .try_init();
     Ok(())
@@ -55,12 +56,28 @@ fn show_waits() {
         .try_init();
 }
 
+/// A writer of events to the standard error, each a line with its control characters escaped.
+struct EscapedLines;
+
+impl Write for EscapedLines {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(event);
+        let line = escape_controls(text.trim_end_matches('\n'));
+        io::stderr().write_all(format!("{line}\n").as_bytes())?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
 /// A writer to the standard error that drops lines within [`BETWEEN_WAITS`] of the last one.
 #[derive(Default)]
 struct WaitLines(Mutex<Option<Instant>>);
 
 impl<'a> MakeWriter<'a> for WaitLines {
-    type Writer = OptionalWriter<Stderr>;
+    type Writer = OptionalWriter<EscapedLines>;
 
     #[expect(clippy::disallowed_methods, reason = "the pace at which a person reads")]
     fn make_writer(&'a self) -> Self::Writer {
@@ -70,13 +87,13 @@ impl<'a> MakeWriter<'a> for WaitLines {
             return OptionalWriter::none();
         }
         *last = Some(now);
-        let mut stderr = std::io::stderr();
+        let mut stderr = io::stderr();
         if stderr.is_terminal() {
             // Erases the progress bar, which is drawn again.
             let _ = stderr.write_all(b"\r\x1b[2K");
         }
         let _ = stderr.write_all(b"hither: ");
-        OptionalWriter::some(stderr)
+        OptionalWriter::some(EscapedLines)
     }
 }
 

@@ -5,16 +5,17 @@ pub(crate) mod standard_streams;
 use hither::{DirEntry, FileKind, StoragePath};
 use hither_core::error::counted;
 use hither_core::storage::since_1970;
+use hither_core::text::{escape_lines, escape_message};
 use serde_json::{Value, json};
 use standard_streams::standard_output;
 use std::io::{self, Stdout, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
-/// Writes to the standard output. If the reader has gone away, as `head` does, this is not an
-/// error.
+/// Writes lines or JSON to the standard output; characters that control a terminal are escaped. If
+/// the reader has gone away, as `head` does, this is not an error.
 pub(crate) fn print(text: &str) -> io::Result<()> {
-    write(|out| out.write_all(text.as_bytes()))
+    write(|out| out.write_all(escape_lines(text).as_bytes()))
 }
 
 /// Like [`print`], with a function that writes.
@@ -26,10 +27,10 @@ pub(crate) fn write(text: impl FnOnce(&mut Stdout) -> io::Result<()>) -> io::Res
     }
 }
 
-/// Writes a line to the standard error.
+/// Writes a message to the standard error, its control characters escaped.
 pub(crate) fn eprint_line(line: &str) {
     // If the terminal is gone, the line is lost.
-    drop(writeln!(io::stderr(), "{line}"));
+    drop(writeln!(io::stderr(), "{}", escape_message(line)));
 }
 
 /// The number of connections that a job opened, as a phrase after "on".
@@ -50,15 +51,6 @@ pub(crate) fn print_notices(notices: &[String]) {
 /// A number of bytes in a readable unit.
 pub(crate) fn human_bytes(bytes: u64) -> String {
     indicatif::HumanBytes(bytes).to_string()
-}
-
-/// A name in one line for a terminal: control characters, such as line breaks, are escaped.
-pub(crate) fn printable(name: &str) -> String {
-    let mut shown = String::with_capacity(name.len());
-    for c in name.chars() {
-        if c.is_control() { shown.extend(c.escape_default()) } else { shown.push(c) }
-    }
-    shown
 }
 
 /// The display form of `path`, which is below the argument `url`: of a local path as it was typed,

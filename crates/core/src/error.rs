@@ -8,6 +8,7 @@ mod counted;
 pub mod retry;
 pub mod suggest;
 
+use crate::text::escape_message;
 pub use config_text::invalid_toml;
 pub use counted::counted;
 use hither_checksum::ChecksumError;
@@ -190,7 +191,7 @@ impl Error {
         let mut message = self.to_string();
         let first = std::error::Error::source(self);
         for cause in std::iter::successors(first, |error| error.source()) {
-            let text = cause.to_string();
+            let text = escape_message(&cause.to_string()).into_owned();
             if !message.contains(&text) {
                 message = format!("{message}: {text}");
             }
@@ -228,7 +229,7 @@ impl From<ChecksumError> for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.message)
+        f.write_str(&escape_message(&self.0.message))
     }
 }
 

@@ -31,6 +31,7 @@ pub mod range;
 pub mod source;
 pub mod storage;
 pub mod sync;
+pub mod text;
 
 pub use crate::endpoint::limit_discovery::LearnedLimit;
 pub use crate::source::link::LinkEstimate;

@@ -2,9 +2,10 @@
 
 use crate::arguments::Lots;
 use crate::exit::CommandError;
-use crate::output::{date, human_bytes, printable};
+use crate::output::{date, human_bytes};
 use crate::per_argument::ArgumentResults;
 use hither::{Client, Lot};
+use hither_core::text::escape_controls;
 use serde_json::json;
 use std::time::{Duration, SystemTime};
 
@@ -35,10 +36,10 @@ fn line(lot: &Lot) -> String {
     let ends = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(lot.expires));
     format!(
         "{}  {} of {} used, until {} UTC  {}\n",
-        printable(&lot.id),
+        escape_controls(&lot.id),
         human_bytes(lot.used_bytes),
         human_bytes(lot.bytes),
         ends.map_or_else(|| "-".to_owned(), date),
-        printable(&lot.path)
+        escape_controls(&lot.path)
     )
 }

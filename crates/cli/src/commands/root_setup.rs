@@ -99,5 +99,7 @@ fn output_of(command: &mut Command) -> Result<String, CommandError> {
         return Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned());
     }
     let output = String::from_utf8_lossy(&done.stderr);
-    Err(CommandError::local(format!("{name} failed: {}", done.status), output.trim()))
+    // The lines of a message are indented.
+    let output = output.trim().replace('\n', "\n  ");
+    Err(CommandError::local(format!("{name} failed: {}", done.status), output))
 }

@@ -6,6 +6,7 @@ use crate::interrupt;
 use crate::per_argument::{ArgumentResults, expand};
 use hither::{Client, Error, ErrorKind, StagingRequest, StagingState};
 use hither_core::error::counted;
+use hither_core::text::escape_controls;
 use hither_transport::redact_url;
 use serde_json::json;
 use std::time::Duration;
@@ -27,7 +28,8 @@ pub(crate) fn run(client: &Client, request: &Stage, json: bool) -> Result<(), Co
         for (url, locality) in urls.iter().zip(found) {
             let url = redact_url(url);
             let name = locality.name();
-            outcome.done(&format!("{name:13} {url}\n"), json!({ "url": url, "locality": name }))?;
+            let text = format!("{name:13} {}\n", escape_controls(&url));
+            outcome.done(&text, json!({ "url": url, "locality": name }))?;
         }
         return outcome.end("localities");
     }
@@ -49,7 +51,7 @@ pub(crate) fn run(client: &Client, request: &Stage, json: bool) -> Result<(), Co
         let files = counted(request.urls.len(), "file");
         let text = match &*request.request {
             "" => format!("{files} requested\n"),
-            name => format!("{files} requested, as request {name}\n"),
+            name => format!("{files} requested, as request {}\n", escape_controls(name)),
         };
         outcome.title(&text)?;
     }
@@ -59,7 +61,7 @@ pub(crate) fn run(client: &Client, request: &Stage, json: bool) -> Result<(), Co
         client.block_on(StagingRequest::follow(&staged, &mut states, limit, |nth| {
             let url = urls.get(nth).map(|url| redact_url(url)).unwrap_or_default();
             // If the reader of the output has gone away, staging continues.
-            drop(outcome.title(&format!("online {url}\n")));
+            drop(outcome.title(&format!("online {}\n", escape_controls(&url))));
         }))?;
     }
     for request in &staged {

@@ -10,6 +10,7 @@ use hither::{
     TreeUrl,
 };
 use hither_core::error::counted;
+use hither_core::text::escape_controls;
 use serde_json::json;
 use std::fmt::Write;
 use std::io::Read;
@@ -54,7 +55,7 @@ pub(super) fn run(client: &Client, request: &Tree, json: bool) -> Result<(), Com
         describe(tree, &mut text);
     }
     for path in &ntuples {
-        text.push_str(&read_from_python(path));
+        text.push_str(&escape_controls(&read_from_python(path)));
         text.push('\n');
     }
     Ok(print(&text)?)
@@ -70,14 +71,16 @@ fn show(target: &TreeUrl, listings: &[LearnedListing], json: bool) -> Result<(),
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
-            "{path}: {} learned, schema {}",
+            "{}: {} learned, schema {}",
+            escape_controls(path),
             sets_of_branches(&learned.sets),
             learned.schema
         );
         for LearnedSet { steady, now_and_then } in &learned.sets {
-            let _ = writeln!(text, "  {}", steady.join(" "));
+            let _ = writeln!(text, "  {}", escape_controls(&steady.join(" ")));
             if !now_and_then.is_empty() {
-                let _ = writeln!(text, "    now and then {}", now_and_then.join(" "));
+                let names = now_and_then.join(" ");
+                let _ = writeln!(text, "    now and then {}", escape_controls(&names));
             }
         }
     }
@@ -150,13 +153,13 @@ fn describe(tree: &TreeListing, text: &mut String) {
     let _ = writeln!(
         text,
         "{}: {}, {}, {}",
-        tree.path,
+        escape_controls(&tree.path),
         counted(tree.entries, "entry"),
         branches,
         human_bytes(compressed)
     );
     if !tree.title.is_empty() && tree.title != tree.path {
-        let _ = writeln!(text, "  {}", tree.title);
+        let _ = writeln!(text, "  {}", escape_controls(&tree.title));
     }
     let _ = writeln!(
         text,
@@ -167,8 +170,8 @@ fn describe(tree: &TreeListing, text: &mut String) {
         let _ = writeln!(
             text,
             "  {:width$}  {:types$}  {:>8}  {:>11}  {:>11}{}",
-            branch.name,
-            branch.type_name,
+            escape_controls(&branch.name),
+            escape_controls(&branch.type_name),
             branch.baskets,
             human_bytes(branch.compressed_bytes),
             human_bytes(branch.uncompressed_bytes),

@@ -3,11 +3,12 @@
 use std::error::Error;
 
 use hither_chart::axis::{labels, ticks};
+use hither_core::text::escape_controls;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{FontStyle, register_font};
 
-use super::{Bars, printable};
+use super::Bars;
 
 /// Width and height in pixels.
 pub(super) const SIZE: (u32, u32) = (1000, 640);
@@ -169,9 +170,9 @@ fn draw_names<B: DrawingBackend>(
 ) -> Painted<B> {
     let (left, top, right, bottom) = FRAME;
     let title_style = text(22).pos(Pos::new(HPos::Left, VPos::Bottom));
-    area.draw_text(&shortened(&printable(title), 70), &title_style, (left, top - 16))?;
+    area.draw_text(&shortened(&escape_controls(title), 70), &title_style, (left, top - 16))?;
     let label_style = text(18).pos(Pos::new(HPos::Right, VPos::Top));
-    area.draw_text(&shortened(&printable(label), 90), &label_style, (right, bottom + 40))?;
+    area.draw_text(&shortened(&escape_controls(label), 90), &label_style, (right, bottom + 40))?;
     let upwards =
         TextStyle::from(("sans-serif", 18).into_font().transform(FontTransform::Rotate270));
     let upwards = upwards.color(&INK).pos(Pos::new(HPos::Right, VPos::Top));

@@ -3,8 +3,9 @@
 //! A column of the plot is one bar, half of a bar, or several bars. Block characters show its
 //! height in eighths of a line; without Unicode, `#` and `:` show halves.
 
-use super::{Bars, PlotData, printable};
+use super::{Bars, PlotData};
 use hither_chart::axis::{labels, number, ticks};
+use hither_core::text::escape_controls;
 
 /// The size and character set of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,11 +69,11 @@ pub(super) fn draw(data: &PlotData, title: &str, label: &str, paper: Paper) -> S
     let mut picture = String::new();
     let facts: Vec<String> =
         bars.facts.iter().map(|(name, value)| format!("{name} {value}")).collect();
-    for line in wrapped(&printable(title), &facts, paper.columns) {
+    for line in wrapped(&escape_controls(title), &facts, paper.columns) {
         push_line(&mut picture, &line);
     }
     draw_bars(&mut picture, &bars, repeat, margin, paper.lines, ink);
-    draw_floor(&mut picture, &bars, width, margin, &printable(label), ink);
+    draw_floor(&mut picture, &bars, width, margin, &escape_controls(label), ink);
     if paper.unicode { picture } else { picture.chars().map(ascii).collect() }
 }
 

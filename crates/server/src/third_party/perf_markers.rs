@@ -266,7 +266,7 @@ mod tests {
         let (report, counters) = report(work, std::future::ready(()));
         let text = read(report).await;
         let last = text.lines().next_back().unwrap();
-        assert!(last.starts_with("failure: bad  success: ü") && last.len() < 1000, "{last}");
+        assert!(last.starts_with("failure: bad\\r\\nsuccess: ü") && last.len() < 1000, "{last}");
         assert!(!text.lines().any(|line| line.starts_with("success")), "{text}");
         assert_eq!(counters.totals(), CopyTotals { failed: 1, ..CopyTotals::default() });
     }

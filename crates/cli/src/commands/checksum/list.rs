@@ -1,10 +1,12 @@
 //! Lists of checksums in the format of `md5sum` and `sha256sum`: one line per file, with the
 //! checksum in hexadecimal digits, two spaces and the name. If the name contains a line break or a
 //! backslash, the line begins with a backslash, and these characters are written as `\n`, `\r` and
-//! `\\`. Three other forms are also read: a star instead of the second space, `MD5 (NAME) =
-//! CHECKSUM`, and `md5:CHECKSUM  NAME`.
+//! `\\`; other control characters, which these programs write as they are, as in JSON. Three other
+//! forms are also read: a star instead of the second space, `MD5 (NAME) = CHECKSUM`, and
+//! `md5:CHECKSUM  NAME`.
 
 use hither::{Algorithm, Checksum};
+use hither_core::text::escape_controls;
 
 /// A checksum and the name of its file.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,7 +34,7 @@ pub(super) fn line(value: &Checksum, name: &str) -> String {
 
 /// A name with its special characters escaped, in one line.
 pub(super) fn escaped(name: &str) -> String {
-    name.replace('\\', r"\\").replace('\n', r"\n").replace('\r', r"\r")
+    escape_controls(&name.replace('\\', r"\\")).into_owned()
 }
 
 /// The checksums in `text`. Without an algorithm, the number of digits selects it; eight digits are
@@ -87,6 +89,12 @@ fn unescaped(name: &str) -> Option<String> {
             '\\' => match rest.next()? {
                 'n' => '\n',
                 'r' => '\r',
+                't' => '\t',
+                'u' => {
+                    let (digits, after) = rest.as_str().split_at_checked(4)?;
+                    rest = after.chars();
+                    char::from_u32(u32::from_str_radix(digits, 16).ok()?)?
+                }
                 '\\' => '\\',
                 _ => return None,
             },
@@ -142,7 +150,7 @@ mod tests {
 
     #[test]
     fn names_of_any_kind_come_back() {
-        for name in ["a", "a b", "a\nb", "\\", "a\r", " (x) = y"] {
+        for name in ["a", "a b", "a\nb", "\\", "a\r", "\t\u{1b}[m\u{9b}", " (x) = y"] {
             let list = parse(&line(&md5(), name), None);
             assert_eq!(list.checksums.first().map(|it| &*it.name), Some(name), "{name:?}");
         }

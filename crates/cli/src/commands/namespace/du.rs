@@ -2,9 +2,10 @@
 
 use crate::arguments::Du;
 use crate::exit::CommandError;
-use crate::output::{human_bytes, named_as, print_notices, printable};
+use crate::output::{human_bytes, named_as, print_notices};
 use crate::per_argument::{ArgumentResults, expand};
 use hither::{Client, DirEntry, Error, FileKind, StoragePath, WalkEvent, WalkOptions};
+use hither_core::text::escape_controls;
 use hither_transport::redact_url;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -100,7 +101,7 @@ fn show(
         });
         let size = if sum.unknown_sizes == 0 { size } else { format!(">{size}") };
         let typed = named_as(url, named, path.trim_matches('/'));
-        outcome.done(&format!("{size}\t{}\n", printable(&typed)), object)?;
+        outcome.done(&format!("{size}\t{}\n", escape_controls(&typed)), object)?;
     }
     Ok(())
 }

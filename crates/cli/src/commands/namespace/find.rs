@@ -2,13 +2,14 @@
 
 use crate::arguments::Find;
 use crate::exit::CommandError;
-use crate::output::{JsonArray, entry_json, named_as, print, print_notices, printable};
+use crate::output::{JsonArray, entry_json, named_as, print, print_notices, write};
 use crate::per_argument::{ArgumentResults, expand};
 use hither::{
     Client, DirEntry, Error, ErrorKind, FileKind, Filter, FilterOptions, WalkEvent, WalkOptions,
 };
+use hither_core::text::escape_controls;
 use hither_transport::redact_url;
-use std::io::IsTerminal;
+use std::io::Write;
 
 pub(crate) fn run(client: &Client, request: &Find, json: bool) -> Result<(), CommandError> {
     let options = WalkOptions { max_levels: request.max_depth, filter: request.filter.filter()? };
@@ -24,7 +25,7 @@ pub(crate) fn run(client: &Client, request: &Find, json: bool) -> Result<(), Com
                         let shown = if json {
                             array.push(&entry_json(&named, &entry))
                         } else {
-                            print(&line(request, &named_as(&url, &named, &entry.path)))
+                            show(request, &named_as(&url, &named, &entry.path))
                         };
                         shown.map_err(|error| {
                             let what = format!("cannot write the output: {error}");
@@ -64,13 +65,10 @@ fn takes(request: &Find, names: &Filter, entry: &DirEntry) -> bool {
         && request.older.as_ref().is_none_or(|limit| changed(|a, b| a < b, limit))
 }
 
-/// The name of an entry: unchanged for other programs, in one line on a terminal.
-fn line(request: &Find, name: &str) -> String {
+/// Prints a name: in one line, or unchanged before a NUL for other programs.
+fn show(request: &Find, name: &str) -> std::io::Result<()> {
     if request.null {
-        format!("{name}\0")
-    } else if std::io::stdout().is_terminal() {
-        printable(name) + "\n"
-    } else {
-        format!("{name}\n")
+        return write(|out| out.write_all(format!("{name}\0").as_bytes()));
     }
+    print(&format!("{}\n", escape_controls(name)))
 }

@@ -2,10 +2,11 @@
 
 use crate::arguments::Ls;
 use crate::exit::CommandError;
-use crate::output::{date, entry_json, human_bytes, printable};
+use crate::output::{date, entry_json, human_bytes};
 use crate::per_argument::{ArgumentResults, expand, run_parallel};
 use hither::{Client, DirEntry, Error, ErrorKind, FileKind, StoragePath};
 use hither_core::storage::MAX_LEVELS;
+use hither_core::text::escape_controls;
 use hither_transport::redact_url;
 use std::fmt::Write;
 
@@ -120,7 +121,7 @@ impl Listing<'_> {
     ) -> std::io::Result<Vec<String>> {
         if self.titled && !is_file {
             let gap = if *first { "" } else { "\n" };
-            outcome.title(&format!("{gap}{title}:\n"))?;
+            outcome.title(&format!("{gap}{}:\n", escape_controls(title)))?;
         }
         *first = false;
         let mut directories = Vec::new();
@@ -160,6 +161,6 @@ impl Listing<'_> {
             let size = entry.size.map_or_else(|| "?".to_owned(), shown);
             let _ = write!(line, "{kind} {size:>14}  {date:<19}  ");
         }
-        line + &printable(name) + "\n"
+        line + &escape_controls(name) + "\n"
     }
 }

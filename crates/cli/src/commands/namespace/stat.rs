@@ -5,6 +5,7 @@ use crate::exit::CommandError;
 use crate::output::{date, entry_json, human_bytes, kind, print, print_notices};
 use crate::per_argument::{ArgumentResults, expand, run_parallel};
 use hither::{Client, DirEntry, Error, ErrorKind, ExtendedAttribute, FileKind, StoragePath};
+use hither_core::text::escape_controls;
 use hither_transport::redact_url;
 use serde_json::Value;
 
@@ -79,7 +80,8 @@ impl Metadata {
 }
 
 fn text(named: &StoragePath, entry: &DirEntry) -> String {
-    let mut text = format!("{}\n  kind     {}\n", named.display_url(&entry.path), kind(entry));
+    let name = named.display_url(&entry.path);
+    let mut text = format!("{}\n  kind     {}\n", escape_controls(&name), kind(entry));
     if entry.kind == FileKind::File {
         let shown = |size| format!("{size} bytes ({})", human_bytes(size));
         text += &format!("  size     {}\n", entry.size.map_or_else(|| "unknown".to_owned(), shown));
@@ -88,7 +90,8 @@ fn text(named: &StoragePath, entry: &DirEntry) -> String {
         text += &format!("  modified {} UTC\n", date(modified));
     }
     if entry.kind == FileKind::File {
-        text += &format!("  version  {}\n", entry.validator.as_deref().unwrap_or("unknown"));
+        let version = entry.validator.as_deref().unwrap_or("unknown");
+        text += &format!("  version  {}\n", escape_controls(version));
     }
     text
 }

@@ -1,7 +1,8 @@
 //! Differences of trees, printed as they are found: as lines, or as an array in a JSON object.
 
-use crate::output::{JsonArray, date, print, printable};
+use crate::output::{JsonArray, date, print};
 use hither::{DifferenceKind, DirEntry, TreeDifference};
+use hither_core::text::escape_controls;
 use serde_json::{Value, json};
 
 /// The output of differences.
@@ -18,7 +19,7 @@ impl DifferenceOutput {
     /// Prints a difference: `+` for an entry that only the source has, `-` for an entry that only
     /// the destination has, `*` for an entry that differs.
     pub(in crate::commands) fn show(&self, difference: &TreeDifference) {
-        let path = printable(&difference.path);
+        let path = escape_controls(&difference.path);
         let shown = match (&self.json, difference.kind) {
             (Some(array), _) => array.push(&object(difference)),
             (None, DifferenceKind::OnlyInSource) => print(&format!("+ {path}\n")),

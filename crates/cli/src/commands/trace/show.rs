@@ -7,6 +7,7 @@ use crate::plot::{self, PlotData};
 use hither::trace::{self, Bin, FileStatistics, TraceSummary};
 use hither_chart::axis::grouped;
 use hither_core::error::counted;
+use hither_core::text::escape_controls;
 use serde_json::json;
 use std::fmt::Write;
 
@@ -56,9 +57,7 @@ fn text(summary: &TraceSummary) -> String {
     let mut files: Vec<_> = all.files.iter().collect();
     files.sort_by_key(|file| std::cmp::Reverse(file.bytes));
     for file in files.iter().take(MAX_FILES) {
-        let name: String =
-            file.name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
-        push(&mut text, &name, file);
+        push(&mut text, &escape_controls(&file.name), file);
     }
     if let Some(more) = files.len().checked_sub(MAX_FILES).filter(|more| *more > 0) {
         let more = counted(more, "file");

@@ -4,6 +4,7 @@ use crate::arguments::Locate;
 use crate::exit::CommandError;
 use crate::per_argument::{ArgumentResults, expand, run_parallel};
 use hither::{Client, ReplicaServer};
+use hither_core::text::escape_controls;
 use hither_transport::redact_url;
 use serde_json::json;
 
@@ -17,8 +18,11 @@ pub(crate) fn run(client: &Client, request: &Locate, json: bool) -> Result<(), C
         |url, servers| {
             match servers {
                 Ok(servers) => {
-                    let title =
-                        if titled { format!("{}:\n", redact_url(url)) } else { String::new() };
+                    let title = if titled {
+                        format!("{}:\n", escape_controls(&redact_url(url)))
+                    } else {
+                        String::new()
+                    };
                     let lines: String = servers.iter().map(line).collect();
                     let objects: Vec<_> = servers.iter().map(object).collect();
                     let object = json!({ "url": redact_url(url), "servers": objects });
@@ -35,7 +39,7 @@ pub(crate) fn run(client: &Client, request: &Locate, json: bool) -> Result<(), C
 fn line(replica: &ReplicaServer) -> String {
     let access = if replica.writable { "read-write" } else { "read-only" };
     let pending = if replica.pending { ", being staged" } else { "" };
-    format!("{}  {access}{pending}\n", replica.server)
+    format!("{}  {access}{pending}\n", escape_controls(&replica.server))
 }
 
 fn object(replica: &ReplicaServer) -> serde_json::Value {
