@@ -7,7 +7,7 @@
 //! when it is renewed.
 
 use crate::config::TransportConfig;
-use crate::http::server_reason::{is_reason, quoted_reason};
+use crate::http::server_reason::{self, is_reason, quoted_reason};
 use crate::location::Location;
 use hither_auth::{Action, AuthError, Authorization, RejectedRequest, Secret, TokenGeneration};
 use hither_core::error::{Error, ErrorKind, Result};
@@ -130,10 +130,14 @@ pub(crate) fn refusal(
         _ => return None,
     };
     let challenge = headers.get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
+    let fields = config.fields.fields().values();
+    let given = location.fields(&config.credentials).into_iter().flat_map(HeaderMap::values);
+    let secrets = server_reason::secret_texts(fields.chain(given), location);
+    let blanked = challenge.and_then(|text| server_reason::without(text, secrets));
     let quoted = quoted_reason(headers, body);
     // Servers of hither state the same in both.
     let is_said = is_reason(&quoted);
-    let challenge = challenge.filter(|_| !is_said);
+    let challenge = blanked.as_deref().or(challenge).filter(|_| !is_said);
     let is_explained = is_said || challenge.is_some_and(|it| it.contains("error_description="));
     let refusal = RefusalFacts { action: action(method), challenge, is_explained };
     let why = explained(location, config, status.as_u16(), refusal);

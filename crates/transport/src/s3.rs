@@ -21,9 +21,11 @@ mod source;
 mod upload;
 
 use crate::http::server_reason::quoted;
+use crate::location::secrets::redact_url;
 use crate::network::Network;
 use crate::replica_discovery::ReplicaFinder;
 use async_trait::async_trait;
+use hither_auth::Secret;
 use hither_checksum::{Algorithm, Checksum};
 use hither_core::error::Effect;
 use hither_core::error::{Error, ErrorKind, Result};
@@ -38,7 +40,6 @@ use http_connector::PooledHttpService;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStoreExt, RetryConfig};
-use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -46,7 +47,7 @@ use std::sync::Arc;
 const MAX_BUCKET: usize = 255;
 
 /// The configuration of an object store.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct S3Config {
     /// URL of the server; by default Amazon's.
     pub endpoint: Option<String>,
@@ -55,19 +56,9 @@ pub struct S3Config {
     /// Access key id; without it nothing is signed.
     pub access_key_id: Option<String>,
     /// Secret access key.
-    pub secret_access_key: Option<String>,
+    pub secret_access_key: Option<Secret>,
     /// Session token of temporary keys.
-    pub session_token: Option<String>,
-}
-
-impl fmt::Debug for S3Config {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("S3Config")
-            .field("endpoint", &self.endpoint)
-            .field("region", &self.region)
-            .field("access_key_id", &self.access_key_id)
-            .finish_non_exhaustive()
-    }
+    pub session_token: Option<Secret>,
 }
 
 /// A bucket.
@@ -102,8 +93,9 @@ fn check_endpoint(endpoint: &str) -> Result<()> {
     if is_url {
         return Ok(());
     }
+    let shown = redact_url(endpoint);
     let what =
-        format!("{endpoint:?} is not an endpoint of an object store: expected https://host:port");
+        format!("{shown:?} is not an endpoint of an object store: expected https://host:port");
     Err(Error::new(ErrorKind::Invalid, what))
 }
 
@@ -116,7 +108,7 @@ impl S3Storage {
     pub fn new(bucket: &str, config: &S3Config, network: Arc<Network>) -> Result<Self> {
         check_bucket(bucket)?;
         let keys = match (&config.access_key_id, &config.secret_access_key) {
-            (Some(id), Some(key)) => Some((id.as_str(), key.as_str())),
+            (Some(id), Some(key)) => Some((id.as_str(), key.expose())),
             (None, None) => None,
             _ => {
                 let what = format!("s3://{bucket}: one of access key id and secret key is missing");
@@ -148,7 +140,7 @@ impl S3Storage {
         let (id, key) = keys.unwrap_or(("anonymous", "anonymous"));
         builder = builder.with_access_key_id(id).with_secret_access_key(key);
         if let Some(token) = &config.session_token {
-            builder = builder.with_token(token);
+            builder = builder.with_token(token.expose());
         }
         let store = builder.build().map_err(|error| {
             Error::new(ErrorKind::Invalid, format!("s3://{bucket}: {error}")).with_source(error)

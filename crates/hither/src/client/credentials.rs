@@ -7,7 +7,7 @@ pub(crate) mod s3;
 use crate::client::options::{ClientOptions, variable};
 use hither_auth::{
     AuthError, Basic, CertificateSource, CredentialConfig, Credentials, Environment, HostPattern,
-    TokenSource,
+    Secret, TokenSource,
 };
 use hither_core::error::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
@@ -59,13 +59,13 @@ pub(crate) fn credentials(
     let is_set = |names: [&str; 2]| names.iter().any(|name| variable(environment, name).is_some());
     if let Some(token) = options.token {
         config.token = Some(TokenSource::Value(token));
-    } else if let Some(token) = token(options.token_file, options.token_command.as_deref()) {
+    } else if let Some(token) = token(options.token_file, options.token_command.as_ref()) {
         config.token = Some(token);
     } else if options.user.is_some() {
         // A user name in the options takes precedence over a discovered token.
         config.token = None;
     } else if !is_set(["BEARER_TOKEN", "BEARER_TOKEN_FILE"])
-        && let Some(token) = token(file.token_file, file.token_command.as_deref())
+        && let Some(token) = token(file.token_file, file.token_command.as_ref())
     {
         config.token = Some(token);
     }
@@ -102,8 +102,8 @@ pub(crate) fn credentials(
     Ok(Credentials::new(config))
 }
 
-fn token(file: Option<PathBuf>, command: Option<&str>) -> Option<TokenSource> {
-    command.map(TokenSource::command).or_else(|| file.map(TokenSource::File))
+fn token(file: Option<PathBuf>, command: Option<&Secret>) -> Option<TokenSource> {
+    command.map(|it| TokenSource::command(it.expose())).or_else(|| file.map(TokenSource::File))
 }
 
 fn certificate(

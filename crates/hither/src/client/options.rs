@@ -143,14 +143,14 @@ impl ClientOptions {
             config.transport.verify = verify;
         }
         for (name, value) in file.headers.iter().chain(&self.headers) {
-            config.transport.fields.add(name, value)?;
+            config.transport.fields.add(name, value.expose())?;
         }
         for mirror in self.mirrors.iter().chain(&file.mirrors) {
             config.mirrors.add(mirror.clone());
         }
-        let option = self.proxy.as_deref();
-        config.transport.proxies =
-            proxies(option, environment, file.proxy.as_deref(), file.no_proxy.as_deref())?;
+        let [option, of_file] =
+            [&self.proxy, &file.proxy].map(|it| it.as_ref().map(Secret::expose));
+        config.transport.proxies = proxies(option, environment, of_file, file.no_proxy.as_deref())?;
         let sources = [&self, &variables, &file].map(|layer| &layer.source_addresses);
         if let Some(sources) = sources.into_iter().find(|sources| !sources.is_empty()) {
             config.transport.sources.clone_from(sources);

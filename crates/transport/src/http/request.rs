@@ -15,7 +15,6 @@ use hither_http::server_timing;
 use http::{HeaderMap, Method, StatusCode, header, request::Builder};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::Incoming;
-use percent_encoding::percent_decode_str;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -248,21 +247,8 @@ pub(crate) async fn collected_reason(
 pub(crate) fn secrets(location: &Location, sent: &HeaderMap, pool: &Pool) -> Vec<String> {
     let usual = builder(Method::GET, location, pool);
     let fields = usual.headers_ref().into_iter().flatten().chain(sent);
-    let mut secrets: Vec<String> = fields
-        .filter(|(_, value)| value.is_sensitive())
-        .filter_map(|(_, value)| value.to_str().ok())
-        .flat_map(|value| [value, value.rsplit(' ').next().unwrap_or_default()])
-        .map(str::to_owned)
-        .collect();
-    let urls = [&*secrets, &[location.target()]].concat();
-    for query in urls.iter().filter_map(|url| Some(url.split_once('?')?.1)) {
-        let values = query.split('&').filter_map(|pair| Some(pair.split_once('=')?.1));
-        for text in std::iter::once(query).chain(values) {
-            secrets.push(text.to_owned());
-            secrets.push(percent_decode_str(text).decode_utf8_lossy().into_owned());
-        }
-    }
-    secrets
+    let values = fields.filter(|(_, value)| value.is_sensitive()).map(|(_, value)| value);
+    server_reason::secret_texts(values, location)
 }
 
 /// A reason that a server gives within a response, in quotes, without the secrets of the request.

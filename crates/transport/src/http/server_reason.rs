@@ -1,8 +1,12 @@
 //! The reason that a server gives in the body of an error response.
 
+use crate::location::Location;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use http::HeaderMap;
 use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue};
+use percent_encoding::percent_decode_str;
 use std::cmp::Reverse;
 
 /// The maximum number of characters that are shown of a server's reason.
@@ -56,6 +60,32 @@ pub(crate) fn blanked(body: Bytes, secrets: Vec<String>) -> Bytes {
         Some(text) => text.into(),
         None => body,
     }
+}
+
+/// The texts that are secrets in these values of fields, and in all queries.
+pub(crate) fn secret_texts<'a>(
+    values: impl Iterator<Item = &'a HeaderValue>,
+    location: &Location,
+) -> Vec<String> {
+    let mut secrets: Vec<String> = values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| [value, value.rsplit(' ').next().unwrap_or_default()])
+        .map(str::to_owned)
+        .collect();
+    let pairs: Vec<_> = secrets.iter().filter_map(|text| STANDARD.decode(text).ok()).collect();
+    for pair in pairs.iter().filter_map(|pair| std::str::from_utf8(pair).ok()) {
+        // The password of `Basic`.
+        secrets.extend(pair.split_once(':').map(|(_, password)| password.to_owned()));
+    }
+    let urls = [&*secrets, &[location.target()]].concat();
+    for query in urls.iter().filter_map(|url| Some(url.split_once('?')?.1)) {
+        let values = query.split('&').filter_map(|pair| Some(pair.split_once('=')?.1));
+        for text in std::iter::once(query).chain(values) {
+            secrets.push(text.to_owned());
+            secrets.push(percent_decode_str(text).decode_utf8_lossy().into_owned());
+        }
+    }
+    secrets
 }
 
 /// A text without these secrets; `None` if it has none of them.

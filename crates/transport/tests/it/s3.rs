@@ -1,6 +1,7 @@
 //! A bucket of a real object store.
 
 use crate::real_server::Served;
+use hither_auth::Secret;
 use hither_core::{ErrorKind, Storage};
 use hither_read::{Reader, ReaderConfig};
 use hither_testkit::storage_conformance::{NAMES, StorageFeatures, check, put, read};
@@ -12,7 +13,7 @@ fn config(port: u16) -> S3Config {
     S3Config {
         endpoint: Some(format!("http://127.0.0.1:{port}")),
         access_key_id: Some("hither".to_owned()),
-        secret_access_key: Some("not-much-of-a-secret".to_owned()),
+        secret_access_key: Some(Secret::new("not-much-of-a-secret")),
         ..S3Config::default()
     }
 }
@@ -69,7 +70,7 @@ async fn a_wrong_key_is_rejected_and_the_error_contains_no_key() {
     put(&right, "file", b"12345").await;
     assert_eq!(read(&right, "file", 5).await, b"12345");
     let secret = "wrong-but-still-a-secret";
-    let wrong = S3Config { secret_access_key: Some(secret.to_owned()), ..config(served.port) };
+    let wrong = S3Config { secret_access_key: Some(Secret::new(secret)), ..config(served.port) };
     assert!(!format!("{wrong:?}").contains(secret));
     let error = bucket(&wrong).0.stat("file").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error:?}");

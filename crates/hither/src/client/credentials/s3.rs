@@ -2,7 +2,7 @@
 
 use crate::client::config::ClientConfig;
 use crate::client::options::variable;
-use hither_auth::{AwsProfileSource, Environment};
+use hither_auth::{AwsProfileSource, Environment, Secret};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_transport::S3Config;
 
@@ -16,8 +16,8 @@ pub(crate) fn of_environment(environment: &Environment, anonymous: bool) -> S3Co
         endpoint: first(&["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"]),
         region: first(&["AWS_REGION", "AWS_DEFAULT_REGION"]),
         access_key_id: key("AWS_ACCESS_KEY_ID"),
-        secret_access_key: key("AWS_SECRET_ACCESS_KEY"),
-        session_token: key("AWS_SESSION_TOKEN"),
+        secret_access_key: key("AWS_SECRET_ACCESS_KEY").map(Secret::new),
+        session_token: key("AWS_SESSION_TOKEN").map(Secret::new),
     }
 }
 
@@ -50,8 +50,8 @@ pub(crate) fn configured(config: &ClientConfig) -> Result<S3Config> {
     s3.region = s3.region.or(profile.region);
     if let Some(keys) = profile.keys {
         s3.access_key_id = Some(keys.id);
-        s3.secret_access_key = Some(keys.secret.expose().to_owned());
-        s3.session_token = keys.session_token.map(|token| token.expose().to_owned());
+        s3.secret_access_key = Some(keys.secret);
+        s3.session_token = keys.session_token;
     }
     Ok(s3)
 }

@@ -105,7 +105,7 @@ client_options! {
         flag: Some("replica"), help: "Add a replica of the file; repeatable", value_name: "URL",
         python: None, c: None,
     }
-    headers: Vec<(String, String)> = headers, "Header fields that are added to all HTTP requests." {
+    headers: Vec<(String, Secret)> = headers, "Header fields that are added to all HTTP requests." {
         flag: Some("header"), c: Some("header"),
         help: "Add a header field to all HTTP requests, as in 'X-Site: T2'; repeatable. Others see the command line: secrets belong in the configuration file",
         value_name: "FIELD", key: Some("headers"), example: "{ 'X-Site' = 'T2' }",
@@ -113,7 +113,7 @@ client_options! {
         python_note: "They go to the servers of the given URLs and those to which credentials may follow a redirect.",
         is_secret: true,
     }
-    proxy: Option<String> = word, "Proxy for all servers." {
+    proxy: Option<Secret> = secret, "Proxy for all servers." {
         help: "Use this proxy, as in http://USER:PASSWORD@HOST:PORT; empty for none",
         value_name: "URL", key: Some("proxy"),
         flag_origin: Some("http_proxy, https_proxy, all_proxy and no_proxy of the environment"),
@@ -162,7 +162,7 @@ client_options! {
         flag_origin: Some("BEARER_TOKEN, BEARER_TOKEN_FILE, $XDG_RUNTIME_DIR/bt_uUID, /tmp/bt_uUID"),
         example: "'/home/me/token'", python_type: PATH,
     }
-    token_command: Option<String> = word, "Command that prints a bearer token." {
+    token_command: Option<Secret> = secret, "Command that prints a bearer token." {
         flag: Some("token-command"), help: "Run this command for a bearer token",
         value_name: "COMMAND", heading: CREDENTIALS, key: Some("credentials.token_command"),
         example: "'oidc-token prod'", is_secret: true,

@@ -176,16 +176,16 @@ pub(super) fn sources(value: &OptionValue) -> Result<Vec<SourceAddress>, String>
 }
 
 /// A header field, `NAME: VALUE`, or a table of header fields.
-pub(super) fn headers(value: &OptionValue) -> Result<Vec<(String, String)>, String> {
+pub(super) fn headers(value: &OptionValue) -> Result<Vec<(String, Secret)>, String> {
     let fields: Option<Vec<_>> = match value {
         OptionValue::Table(fields) => fields
             .iter()
-            .map(|(name, value)| Some((name.clone(), value.as_text()?.to_owned())))
+            .map(|(name, value)| Some((name.clone(), Secret::new(value.as_text()?))))
             .collect(),
         other => other
             .as_text()
             .and_then(|text| text.split_once(':'))
-            .map(|(name, value)| vec![(name.trim().to_owned(), value.trim().to_owned())]),
+            .map(|(name, value)| vec![(name.trim().to_owned(), Secret::new(value.trim()))]),
     };
     fields.ok_or_else(|| "expected a header field, NAME: VALUE".to_owned())
 }

@@ -107,7 +107,7 @@ impl Server {
         if let Self::S3(server) = self {
             let url = server.url();
             config.s3.access_key_id = Some("id".to_owned());
-            config.s3.secret_access_key = Some("key".to_owned());
+            config.s3.secret_access_key = Some(hither_auth::Secret::new("key"));
             config.s3.endpoint = Some(url.trim_end_matches("/data/file.root").to_owned());
         }
         Client::new(config).unwrap()
