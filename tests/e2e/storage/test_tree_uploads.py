@@ -152,6 +152,34 @@ def test_a_killed_upload_continues(tmp_path):
     assert 0 < told["files"] < 20_000, "what an earlier attempt has sent is left alone"
 
 
+@pytest.mark.parametrize("verb", ["cp", "cp -r", "sync"])
+def test_killed_uploads_leave_no_partial_files_once_one_has_ended(tmp_path, verb):
+    """The files are larger than those that go together, and smaller than what the journal records blocks of."""
+    tree, store = tmp_path / "tree", tmp_path / "store"
+    tree.mkdir()
+    for nth in range(1 if verb == "cp" else 4):
+        (tree / f"f{nth}").write_bytes(os.urandom(3 << 20))
+    with serving(tmp_path, "--write") as served, behind_relay(served.base) as relay:
+        url = f"http://127.0.0.1:{relay.port}/copy"
+        source, target = (tree / "f0", url) if verb == "cp" else (tree, url)
+        command = [HITHER, *verb.split(), "--json", "--store", store, source, target]
+        # What a server can is found out with files that a kill would leave, once.
+        learning = [HITHER, "cp", "--json", "--store", store, tree / "f0", url.replace("/copy", "/learnt")]
+        ended(list(map(str, learning)))
+        (served.folder / "learnt").unlink()
+        partial = lambda: [path for path in served.folder.rglob(".hither-*.part") if path.stat().st_size]  # noqa: E731
+        for held_after in (1 << 20, 2 << 20, 2 << 20):
+            relay.hold_after(held_after)
+            client = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            wait_until(lambda: relay.held.is_set() and partial(), "a partial file")
+            client.kill()
+            client.wait(PATIENCE)
+            relay.release(cut=True)
+        ended(list(map(str, command)))
+        there = [path for path in served.folder.rglob("*") if path.is_file()]
+        assert sorted(path.read_bytes() for path in there) == sorted(path.read_bytes() for path in tree.iterdir())
+
+
 def test_what_a_killed_server_has_reported_is_there(tmp_path):
     tree, store = tmp_path / "tree", tmp_path / "store"
     total = small_tree(tree, 10_000)

@@ -114,7 +114,13 @@ pub(crate) async fn open(
         slot: Mutex::new(slot),
         item,
     });
-    if is_new && let (Some(journal), Some(part)) = (file.journal(), token) {
+    // Also of an upload that leaves no whole block behind: the next attempt replaces what this one
+    // has sent, instead of leaving it at the server.
+    let journal = match file.target.upload() {
+        Some(_) => resources.journal.as_ref(),
+        None => file.journal(),
+    };
+    if is_new && let (Some(journal), Some(part)) = (journal, token) {
         journal.file(&file.key, file.source.version(), Some(&part));
     }
     if let Some(head) = head {

@@ -63,7 +63,8 @@ pub(crate) async fn whole(
     };
     let mut blocks = BlockMap::new(size, block_bytes);
     let is_new = resume.is_none() || upload.token() != resume;
-    if resume.is_some() && is_new {
+    let is_lost = known.as_ref().is_some_and(|known| is_new && !known.blocks.is_empty());
+    if resume.is_some() && is_lost {
         let name = item.target.name();
         let notice = format!("{name}: the upload of an earlier attempt is gone: begun anew");
         resources.results.note(notice);

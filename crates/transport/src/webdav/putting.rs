@@ -12,6 +12,12 @@ use hither_core::storage::{
 };
 use http::{Method, StatusCode};
 
+/// The path of a file until it is whole. A file in one piece replaces the one that an earlier
+/// attempt left; pieces would leave bytes of that between them.
+pub(super) fn name_aside(path: &str, options: &PutOptions, pieces: bool) -> String {
+    if pieces { sibling(path, &unique_partial_name(path)) } else { options.partial_path(path) }
+}
+
 impl WebDavSession {
     /// The name that an earlier attempt used, if it can be resumed. It need not have its length
     /// yet: the last piece sets it.

@@ -24,8 +24,8 @@
 
 mod feeding;
 
-use super::listing;
 use super::session::{WebDavSession, X_OC_MTIME};
+use super::{listing, putting};
 use crate::http::call::HttpRequest;
 use crate::http::request_body::{RequestBody, StreamedBody};
 use async_trait::async_trait;
@@ -36,7 +36,7 @@ use hither_core::Source;
 use hither_core::error::{Effect, Error, ErrorKind, Result};
 use hither_core::storage::{
     CommittedFile, DirEntry, FileKind, PutOptions, Upload, file_name, hide_partial_name,
-    is_same_version, parent, read_back, sibling, unique_partial_name,
+    is_same_version, parent, read_back,
 };
 use hither_core::sync::lock;
 use hither_load::connections;
@@ -127,7 +127,7 @@ impl WebDavUpload {
             return Ok(upload(at, UploadMethod::Pieces));
         }
         let (at, pieces) = match (moves, dav.names().pieces) {
-            (Some(true), Some(pieces)) => (sibling(&path, &unique_partial_name(&path)), pieces),
+            (Some(true), Some(pieces)) => (putting::name_aside(&path, options, pieces), pieces),
             (Some(false), _) => (path.clone(), false),
             _ => dav.try_out(&path, size, before.as_ref()).await?,
         };
