@@ -28,8 +28,8 @@ PROFILE = f"[default]\naws_access_key_id = {KEY}\naws_secret_access_key = {KEY}\
 VERBS = """
 ls {d}|ls -lR {d}|find {d}|du {d}|stat {f}|cat {f}|cat --range 0-9 {f}|cp {f} {new}|cp -r {d} {new}|cp {local}/f {d}up
 cp -r {local} {d}up|cp {f} -|cp --replica {f} {f} {new}|cp {f} {gone}|cp --third-party pull {f} {d}g|sync {d} {new}
-sync {local} {d}|sync --delete --dry-run {d} {local}|check {d} {local}|checksum {f}|mkdir {d}new/|mv {f} {d}g|rm {f}
-rm -r {d}|stage {f}|stage --status {f}|locate {f}|chmod 644 {f}|tree {f}|tree --learned {f}|draw {f}:T x|draw {f} x
+sync {local} {d}copy|sync --delete --dry-run {d} {local}|check {d} {local}|checksum {f}|mkdir {d}new/|mv {d}old {d}older|rm {d}out
+rm -r {d}sub/|stage {f}|stage --status {f}|locate {f}|chmod 644 {f}|tree {f}|tree --learned {f}|draw {f}:T x|draw {f} x
 explain cat {f}|explain cp {f} {new}|explain draw {f} x|lots show {d}|lots reserve --bytes 1M --lease 1h {d}|profile network {f}
 """.replace("\n", "|").strip("|").split("|")
 FORMS = ["http://me:{password}@127.0.0.1:{port}/{path}", "http://127.0.0.1:{port}/{path}?authz={query}", "s3://bucket/{path}"]
@@ -84,7 +84,8 @@ def leaks(text: bytes) -> list[str]:
 @pytest.mark.parametrize("form", FORMS, ids=["password", "query", "s3"])
 @pytest.mark.parametrize("status", [None, 302, 401, 500])
 def test_no_verb_prints_or_keeps_a_secret(tmp_path, status, form):
-    files = {"/": None, "/d/": None, "/d/f": b"x" * 100, "/d/g": b"y", "/bucket/d/f": b"x" * 100}
+    files = {"/": None, "/d/": None, "/d/f": b"x" * 100, "/d/sub/": None, "/bucket/d/f": b"x" * 100}
+    files |= {f"/d/{name}": b"y" for name in ("g", "old", "out")}
     local = tmp_path / "local"
     local.mkdir()
     (local / "f").write_bytes(b"x" * 100)

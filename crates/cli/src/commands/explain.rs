@@ -12,6 +12,7 @@ use hither::{
 use hither_core::error::counted;
 use hither_explain::server_log::LoggedRequest;
 use hither_explain::server_log::explain_log;
+use hither_transport::redact_url;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::io::{BufRead, BufReader, Read};
@@ -55,7 +56,8 @@ pub(super) fn run(client: &Client, arguments: &Explain, json: bool) -> Result<()
         ExplainedJob::Cat(job) => {
             cat::write_all(client, &job.request, false, &mut std::io::sink())?;
             let explained = explain(&job.options, MeasuredJob::default());
-            let object = || json!({ "urls": job.request.urls });
+            let urls = || job.request.urls.iter().map(|url| redact_url(url)).collect::<Vec<_>>();
+            let object = || json!({ "urls": urls() });
             show(&job.options, &explained, json, object, String::new)
         }
         ExplainedJob::Serve { log } => serve(log, json),
