@@ -60,11 +60,18 @@ pub(crate) fn patient(connections: usize) -> TransportConfig {
 /// The time that passes at each stall.
 const PASSED: Duration = Duration::from_secs(10);
 
-/// Sets the clock of the runtime, which must have one thread, forward.
+/// Sets the clock of the runtime, which must have one thread, forward. It runs again also if this
+/// is dropped: advancing yields, and other work may end meanwhile.
 pub(crate) async fn pass(time: Duration) {
+    struct Frozen;
+    impl Drop for Frozen {
+        fn drop(&mut self) {
+            tokio::time::resume();
+        }
+    }
     tokio::time::pause();
+    let _frozen = Frozen;
     tokio::time::advance(time).await;
-    tokio::time::resume();
 }
 
 /// The result of `work`, during which the timeouts of [`patient`] expire at each stall of `peer`.
