@@ -502,7 +502,7 @@ def _plain(name: str, value: object) -> object:
 
 def check_without_secrets(options: Mapping[str, Any]) -> None:
     """Raise ValueError if options that are about to be pickled hold a secret."""
-    urls = {"proxy": [options.get("proxy")], "mirrors": _texts(options.get("mirrors"))}
+    urls: dict[str, list[Any]] = {"proxy": [options.get("proxy")], "mirrors": _texts(options.get("mirrors"))}
     secret = [name for name in _TEXT_SECRETS if options.get(name)]
     secret += [name for name, texts in urls.items() if any(text and _core.redact_url(text) != text for text in texts)]
     if secret:

@@ -60,7 +60,9 @@ class ReadPartition(ColumnProjectionMixin):  # type: ignore[misc]
         """Return a function that reads only ``columns``, which may be ``column.field``."""
         requested = frozenset(columns)
         kept = [
-            name for name in self.form.fields if name in requested or any(other.startswith(f"{name}.") for other in requested)
+            name
+            for name in self.form.fields
+            if name in requested or any(other.startswith(f"{name}.") for other in requested)
         ]
         form = ak.forms.RecordForm([self.form.content(name) for name in kept], kept)
         return ReadPartition(self.client, form, self.whole)

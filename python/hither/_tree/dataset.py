@@ -302,7 +302,8 @@ def _tree_path(tree: TreeName, path: str | None) -> str | None:
     if "object_path" not in tree:
         message = f"expected the path of a tree for each file, got {sorted(tree)}: pass the files of one data set"
         raise InvalidError(message)
-    return tree["object_path"]
+    named: str | None = tree["object_path"]
+    return named
 
 
 def _expand_pattern(url: str, client: Client) -> list[str]:

@@ -205,7 +205,8 @@ async fn move_files(
         fence.storage.stat(&join(&fence.path, CLAIM)).await?;
     }
     let rename = async |path: &str| {
-        let (from, to) = (join(&fence.path, path), join(&target.path, path));
+        let from = join(&fence.path, path);
+        let to = join(&target.path, path);
         fence.storage.rename(&from, &to, true).await
     };
     let renaming = to_rename.iter().map(|path| async { (*path, rename(path).await) });

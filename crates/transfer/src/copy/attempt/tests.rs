@@ -1,6 +1,8 @@
 use super::*;
 use crate::copy::queue::NextTask;
-use crate::copy::tests::scripted::{CONTENT, Scripted, context, copy, entry, fails, failures, sends};
+use crate::copy::tests::scripted::{
+    CONTENT, Scripted, context, copy, entry, fails, failures, sends,
+};
 use crate::destination::Target;
 use crate::options::CopyOptions;
 use crate::server_actions::{MovedBytes, ThirdPartyMove, ThirdPartyMover};
