@@ -288,9 +288,7 @@ impl Location {
     #[must_use]
     pub fn below(&self, path: &str, directory: bool) -> Self {
         let mut url = self.url.clone();
-        // An empty name before the last slash is kept, as in `http://host/a//`.
-        let above = url.path();
-        let mut whole = above.strip_suffix('/').unwrap_or(above).to_owned();
+        let mut whole = url.path().trim_end_matches('/').to_owned();
         for name in path.split('/').filter(|name| !name.is_empty()) {
             whole.push('/');
             whole.extend(utf8_percent_encode(name, ENCODED_IN_NAMES));
@@ -315,21 +313,6 @@ impl Location {
             make_absolute(&mut url);
         }
         Self { url, ..self.clone() }
-    }
-
-    /// The root of a storage with this URL, and the path below it, percent-encoded: the root of the
-    /// server, or over HTTP the last directory with an empty name, because names in a storage are
-    /// not empty, and servers may distinguish `a//b` from `a/b`.
-    #[must_use]
-    pub fn storage_root(&self) -> (Self, &str) {
-        let path = self.url.path();
-        let empty = path.rfind("//").filter(|_| self.protocol() == Protocol::Http);
-        let Some((root, below)) = empty.and_then(|at| path.split_at_checked(at + 2)) else {
-            return (self.root(), path);
-        };
-        let mut url = self.url.clone();
-        url.set_path(root);
-        (Self { url, ..self.clone() }, below)
     }
 
     /// Host as in the URL; an IPv6 address without its brackets.
@@ -658,25 +641,6 @@ mod tests {
         assert_eq!(below("a&b=c;d", false), "/base/a&b=c%3Bd?q=1");
         assert_eq!(below("%2e%2e/q?r#s", true), "/base/%252e%252e/q%3Fr%23s/?q=1");
         assert_eq!(Location::parse("http://h").unwrap().below("x", false).target(), "/x");
-    }
-
-    #[test]
-    fn empty_names_are_kept_in_the_root_of_a_storage() {
-        for (url, root, path) in [
-            ("http://h/a/b?x=y", "http://h/", "/a/b"),
-            ("http://h/a//b/c", "http://h/a//", "b/c"),
-            ("http://h/a//b//", "http://h/a//b//", ""),
-            ("http://h//a", "http://h//", "a"),
-            ("root://h//a//b", "root://h//", "//a//b"),
-        ] {
-            let location = Location::parse(url).unwrap();
-            let (found, below) = location.storage_root();
-            assert_eq!((found.to_string().as_str(), below), (root, path), "{url}");
-            if below != "//a//b" {
-                let again = found.below(below, below.is_empty());
-                assert_eq!(again.target(), location.target(), "{url}");
-            }
-        }
     }
 
     #[test]

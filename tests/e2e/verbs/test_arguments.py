@@ -5,7 +5,6 @@ import os
 from pathlib import Path
 
 import pytest
-from loopback_server import LoopbackServer, QuietHandler
 from needs import require
 from places import Place, s3_bucket, serving
 
@@ -157,43 +156,6 @@ def test_patterns_stand_for_the_names_that_match(run, place, tmp_path):
     done = run("rm", place.url("into/run*"))
     assert done.code == 0, done.err
     assert sorted(files(place.folder)) == ["into/there", "other"]
-
-
-def test_empty_names_in_a_url_are_sent_as_they_are_written(run, tmp_path):
-    content = bytes(range(256)) * 5000
-    asked = set()
-
-    class Handler(QuietHandler):
-        def do_HEAD(self):
-            self.do_GET(False)
-
-        def do_GET(self, sends=True):
-            asked.add(self.path)
-            is_there = self.path == "/plain//x//blob.bin?signature=x"
-            self.send_response(200 if is_there else 403)
-            body = content if is_there else b""
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("ETag", '"1"')
-            self.end_headers()
-            if sends:
-                self.wfile.write(body)
-
-        def do_PROPFIND(self):
-            asked.add(self.path)
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            self.send_response(405)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-    with LoopbackServer(Handler) as server:
-        url = f"http://127.0.0.1:{server.port}/plain//x//blob.bin?signature=x"
-        for verb in ("stat", "cat", "checksum", "ls", "du"):
-            done = run(verb, url)
-            assert done.code == 0, (verb, done.err)
-        done = run("cp", url, tmp_path / "copy")
-        assert done.code == 0, done.err
-    assert (tmp_path / "copy").read_bytes() == content
-    assert {path.replace("bin/?", "bin?") for path in asked} == {"/plain//x//blob.bin?signature=x"}
 
 
 @pytest.fixture
