@@ -98,10 +98,12 @@ impl Storage for WebDavStorage {
             Err(missing) if missing.kind() == ErrorKind::NotFound => {
                 match self.session.look_for(path, true).await {
                     Ok(Some(entry)) if entry.kind == FileKind::Directory => Ok(entry),
+                    // It may be there: what follows must not take it for missing.
+                    Err(error) if !error.concerns_name() => Err(error),
                     _ => Err(missing),
                 }
             }
-            told => told,
+            seen => seen,
         }
     }
 

@@ -48,7 +48,7 @@ pub(crate) struct Copy {
     pub(crate) stage: bool,
     /// Let the servers copy: pull by the target, push by the source, or auto for either, else
     /// through here.
-    #[arg(long, value_name = "MODE", conflicts_with = "bwlimit")]
+    #[arg(long, value_name = "MODE")]
     pub(crate) third_party: Option<ThirdParty>,
     /// Copy by the nodes of a Dask cluster: the address of its scheduler, or its file.
     #[arg(long, value_name = "ADDRESS|FILE", requires = "recursive", conflicts_with_all = NOT_BY_CLUSTER)]

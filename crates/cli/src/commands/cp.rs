@@ -14,7 +14,7 @@ use crate::output::{eprint_line, human_bytes, print};
 use crate::per_argument::expand;
 use hither::{
     Client, CopyFailure, CopyOptions, CopyProgress, CopySummary, ErrorKind, OverwritePolicy,
-    StageTimes, Verify,
+    StageTimes, ThirdParty, Verify,
 };
 use hither_core::error::counted;
 use serde_json::json;
@@ -159,6 +159,12 @@ fn options(client: &Client, arguments: &Copy) -> Result<CopyOptions, CommandErro
         return Err(CommandError::usage("filters choose files in directories: add -r"));
     }
     arguments.limits.set(&mut options);
+    // What `auto` copies through this machine keeps to the limit.
+    let is_elsewhere = matches!(arguments.third_party, Some(ThirdParty::Pull | ThirdParty::Push));
+    if is_elsewhere && options.bandwidth.is_some() {
+        let what = "--bwlimit limits what goes through here, and the servers copy: leave one out";
+        return Err(CommandError::usage(what));
+    }
     options.stager = arguments.stage.then(|| client.stager());
     options.third_party = arguments.third_party.map(|mode| client.third_party(mode));
     options.existing = match (arguments.no_clobber, arguments.update) {
