@@ -5,7 +5,7 @@ from itertools import count
 import pytest
 from behaviours.storages.object_store import Store, serving
 
-NOT_FOUND = 3
+NOT_FOUND, FORBIDDEN = 3, 4
 
 
 @pytest.mark.parametrize("bad", ["tab\tx", "tab\tx/below", "/slash", "two//slashes", "./a", "../a", "", "folder/"])
@@ -63,6 +63,22 @@ def test_what_a_store_lists_beside_a_folder_is_not_removed(tmp_path):
         done = hither("rm", "-r", "s3://bucket/d", "--no-store")
         assert hither("cp", "-r", "s3://bucket/d", tmp_path, "--no-store").code != 0
     assert (done.code != 0, list(keys)) == (True, ["d/f", "e"])
+
+
+def test_an_upload_that_its_bucket_has_aborted_is_begun_anew_by_the_next_run(tmp_path):
+    content = bytes(range(256)) * (6 << 12)
+    (tmp_path / "f").write_bytes(content)
+    forbidden = (403, b"<Error><Code>AccessDenied</Code></Error>")
+    store = Store({}, answers={"LIST PARTS": forbidden, "PART 2": forbidden})
+    with serving(store) as hither:
+        assert hither("cp", tmp_path / "f", "s3://bucket/f").code == FORBIDDEN
+        store.answers["PART 2"] = (404, b"<Error><Code>NoSuchUpload</Code></Error>")
+        gone = hither("cp", tmp_path / "f", "s3://bucket/f")
+        assert (gone.code, "begins anew" in gone.err) == (NOT_FOUND, True), gone.err
+        del store.answers["PART 2"]
+        done = hither("cp", tmp_path / "f", "s3://bucket/f")
+    assert done.code == 0, done.err
+    assert (store.log.count("POST"), store.objects["f"] == content) == (2, True)
 
 
 DELETIONS = {

@@ -169,6 +169,10 @@ async fn fail(shared: &CopyContext, file: &Arc<FileCopy>, error: Error) {
     let can_go_on = resources.journal.is_some() && file.can_go_on().await;
     if again || !can_go_on {
         file.abandon().await;
+        // The journal may name what is removed now, or what the server has removed.
+        if let Some(journal) = resources.journal.as_ref().filter(|_| is_whole) {
+            journal.file(file.key(), &file.resumable().version, None);
+        }
     }
     if let Some(item) = next_attempt(shared, item, &error).await {
         resources.progress.undone_bytes(file.blocks().written_bytes());

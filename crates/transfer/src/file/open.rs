@@ -251,10 +251,12 @@ async fn sink(
             Ok(opened)
         }
         Target::Remote(storage, path) => {
-            // Without a journal, nothing keeps another process from doing the same.
+            // Without a journal, nothing keeps another process from doing the same; and an upload
+            // of the version before may still reach the server.
             let partial = resources
                 .journal
                 .as_ref()
+                .filter(|_| !item.restarted)
                 .map(|_| PartialFile::name(Path::new(&item.target.name()), &resources.job));
             let options = PutOptions {
                 size,

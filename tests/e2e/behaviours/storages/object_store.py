@@ -85,8 +85,11 @@ def serving_objects(store: Store) -> Iterator[int]:
             if "x-amz-copy-source" in self.headers:
                 return "COPY"
             named = {"list-type": "LIST", "uploadId": "COMPLETE", "delete": "DELETE MANY"}
+            if self.command == "GET" and "LIST PARTS" in store.answers:
+                named = {"list-type": "LIST", "uploadId": "LIST PARTS"}
             if self.command == "PUT":
-                named = {"partNumber": "PART"}
+                part = f"PART {asked.get('partNumber', [''])[0]}"
+                named = {"partNumber": part if part in store.answers else "PART"}
             if self.command == "DELETE":
                 named = {"uploadId": "ABORT"}
             return next((name for parameter, name in named.items() if parameter in asked), self.command)
