@@ -22,7 +22,7 @@ use bytes::Bytes;
 use futures_util::stream::StreamExt;
 use hither_checksum::{Algorithm, Checksum};
 use hither_core::FileKind;
-use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::error::{Error, ErrorKind, Result, Retry};
 use hither_core::storage::{PutOptions, join, parent};
 use hither_core::sync::lock;
 use hither_transfer::{
@@ -34,6 +34,8 @@ use std::time::Duration;
 
 /// The directory by which a lease's task claims the fence.
 const CLAIM: &str = ".hither-claim";
+/// The pause before an operation is repeated at which the server has failed.
+const PAUSE: Duration = Duration::from_secs(1);
 /// The interval at which a lease checks that it was not taken back: a fraction of a lease.
 const FENCE_INTERVAL: Duration = Duration::from_secs(1);
 /// The number of files that are renamed concurrently, each in two round trips.
@@ -216,17 +218,28 @@ async fn move_files(
         failures.record(fence, &[path], done, rename(path)).await?;
     }
     sync_directories(target, to_rename.into_iter());
-    let failures = failures.0;
+    let failures = failures.names;
     Ok(LeaseResult { failures, notices: summary.notices, ..LeaseResult::default() })
 }
 
 /// Names of a lease that failed, each with the kind of the error and its message.
 #[derive(Debug, Default)]
-struct NameFailures(Vec<(String, String, String)>);
+struct NameFailures {
+    names: Vec<(String, String, String)>,
+    /// A pause was made before an operation was repeated: one for all names.
+    has_waited: bool,
+}
+
+/// Returns true for an error inside of the server that does not say that it is busy, and after
+/// which nothing was changed.
+fn is_internal(error: &Error) -> bool {
+    let is_busy = matches!(error.retry(), Retry::Busy { .. } | Retry::Later { .. });
+    error.kind() == ErrorKind::Unavailable && !is_busy && !error.may_have_been_carried_out()
+}
 
 impl NameFailures {
     fn push(&mut self, path: &str, error: &Error) {
-        self.0.push((path.to_owned(), format!("{:?}", error.kind()), error.to_string()));
+        self.names.push((path.to_owned(), format!("{:?}", error.kind()), error.to_string()));
     }
 
     /// Records the failure of `paths` if it concerns them only; returns true if there is none. Any
@@ -245,8 +258,11 @@ impl NameFailures {
         let Err(mut error) = done else { return Ok(true) };
         let has_claim = async || fence.storage.stat(&join(&fence.path, CLAIM)).await.is_ok();
         if !error.concerns_name() {
-            if error.may_have_been_carried_out() || !has_claim().await {
+            if !is_internal(&error) || !has_claim().await {
                 return Err(error);
+            }
+            if !std::mem::replace(&mut self.has_waited, true) {
+                tokio::time::sleep(PAUSE).await;
             }
             match repeat.await {
                 Ok(()) => return Ok(true),
@@ -254,7 +270,8 @@ impl NameFailures {
             }
         }
         let is_certain = error.concerns_name() && error.kind() != ErrorKind::NotFound;
-        if !is_certain && (error.may_have_been_carried_out() || !has_claim().await) {
+        let may_be_of_name = is_certain || error.concerns_name() || is_internal(&error);
+        if !may_be_of_name || !is_certain && !has_claim().await {
             return Err(error);
         }
         paths.iter().for_each(|path| self.push(path.as_ref(), &error));
@@ -266,7 +283,7 @@ impl NameFailures {
 /// not known to accept them from several clients.
 ///
 /// An upload to a server may have no file there before the first bytes. A node that resumes it by
-/// its token has to find one, so the last byte is written here, as a zero that its range repaths.
+/// its token has to find one, so the last byte is written here, as a zero that its range replaces.
 async fn begin(aside: &CopyPath, part: &LargeFile) -> Result<Option<String>> {
     if aside.storage.name().starts_with("root") {
         return Ok(None);
