@@ -155,7 +155,10 @@ impl RevocationLists {
         }
         let mut status = RevocationStatus::Valid;
         for der in chain {
-            let Ok((_, certificate)) = X509Certificate::from_der(der) else { continue };
+            let Ok((_, certificate)) = X509Certificate::from_der(der) else {
+                let what = "a certificate of the chain cannot be read".to_owned();
+                return Err(RevocationError::Unusable(what));
+            };
             let issuer = certificate.issuer().as_raw();
             if let Some(reason) = self.refused.get(issuer) {
                 return Err(RevocationError::Unusable(reason.clone()));

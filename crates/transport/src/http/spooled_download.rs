@@ -197,7 +197,8 @@ impl SpoolState {
         }
         if self.kept.is_none() {
             let made = match &pool.config().spool {
-                Some(folder) => tempfile::tempfile_in(folder),
+                // The user need not be able to write to the folder where nothing is confined.
+                Some(folder) => tempfile::tempfile_in(folder).or_else(|_| tempfile::tempfile()),
                 None => tempfile::tempfile(),
             };
             self.kept = Some(Arc::new(made.map_err(|error| cannot_keep(&error))?));

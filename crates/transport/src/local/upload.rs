@@ -247,8 +247,18 @@ fn reopened(place: &Path, token: &str, size: u64) -> Option<(File, String)> {
     let file = file.open(place.with_file_name(token)).ok()?;
     let metadata = file.metadata().ok()?;
     // In a folder that others can write to, they may have put another file there.
-    let is_own = metadata.uid() == rustix::process::geteuid().as_raw() && metadata.nlink() == 1;
-    (is_own && metadata.is_file() && metadata.len() == size).then(|| (file, token.to_owned()))
+    let owner = metadata.uid();
+    let is_own =
+        owner == rustix::process::geteuid().as_raw() || owner_of_new_files(place) == Some(owner);
+    (is_own && metadata.nlink() == 1 && metadata.is_file() && metadata.len() == size)
+        .then(|| (file, token.to_owned()))
+}
+
+/// The owner of the files that this process makes in the directory of `place`: a file server may
+/// map users.
+fn owner_of_new_files(place: &Path) -> Option<u32> {
+    let file = tempfile::tempfile_in(place.parent()?).ok()?;
+    file.metadata().ok().map(|it| it.uid())
 }
 
 /// Sets the length of `file`, and allocates its blocks where the file system supports it.

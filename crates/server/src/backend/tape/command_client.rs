@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tracing::warn;
 
 /// The process that may run the command of `[tape]`. It ends when this is dropped.
@@ -95,8 +95,16 @@ impl fmt::Display for CommandError {
     }
 }
 
-/// The receivers of results; none once the helper is gone.
-type Pending = Mutex<Option<HashMap<u64, oneshot::Sender<TaskResult>>>>;
+/// The tasks of the helper; none once it is gone.
+type Pending = Mutex<Option<HashMap<u64, PendingTask>>>;
+
+/// A task without a result. A command that cannot be killed keeps its slot until it has ended.
+#[derive(Debug)]
+struct PendingTask {
+    _slot: OwnedSemaphorePermit,
+    /// None once nobody waits for it.
+    result: Option<oneshot::Sender<TaskResult>>,
+}
 
 /// Runs commands in the helper.
 #[derive(Debug)]
@@ -104,7 +112,7 @@ pub(crate) struct HelperClient {
     /// Lines to be written: at most two for each slot.
     lines: UnboundedSender<Vec<u8>>,
     pending: Arc<Pending>,
-    slots: Semaphore,
+    slots: Arc<Semaphore>,
     last: AtomicU64,
     _child: Child,
 }
@@ -120,7 +128,7 @@ impl HelperClient {
         let (answers, out) = socket.into_split();
         let pending: Arc<Pending> = Arc::new(Mutex::new(Some(HashMap::new())));
         tokio::spawn(read_results(answers, Arc::clone(&pending)));
-        let slots = Semaphore::new(commands);
+        let slots = Arc::new(Semaphore::new(commands));
         let (lines, written) = unbounded_channel();
         tokio::spawn(write_orders(out, written));
         Ok(Self { lines, pending, slots, last: AtomicU64::new(0), _child })
@@ -134,7 +142,7 @@ impl HelperClient {
         path: &str,
     ) -> std::result::Result<String, CommandError> {
         let gone = || CommandError::Broken("the helper for [tape] has ended".to_owned());
-        let _slot = self.slots.acquire().await.map_err(|_| gone())?;
+        let slot = Arc::clone(&self.slots).acquire_owned().await.map_err(|_| gone())?;
         let id = self.last.fetch_add(1, Ordering::Relaxed);
         let (sender, result) = oneshot::channel();
         let mut line = Vec::new();
@@ -143,7 +151,8 @@ impl HelperClient {
         if line.len() > MAX_LINE_BYTES {
             return Err(CommandError::Broken("the path is too long".to_owned()));
         }
-        lock(&self.pending).as_mut().ok_or_else(gone)?.insert(id, sender);
+        let pending = PendingTask { _slot: slot, result: Some(sender) };
+        lock(&self.pending).as_mut().ok_or_else(gone)?.insert(id, pending);
         let _running = RunningTask { client: self, id };
         self.lines.send(line).map_err(|_| gone())?;
         let TaskResult { code, output, .. } = result.await.map_err(|_| gone())?;
@@ -163,9 +172,12 @@ struct RunningTask<'a> {
 
 impl Drop for RunningTask<'_> {
     fn drop(&mut self) {
-        let pending = lock(&self.client.pending).as_mut().and_then(|it| it.remove(&self.id));
+        let mut pending = lock(&self.client.pending);
+        let task = pending.as_mut().and_then(|it| it.get_mut(&self.id));
+        let is_running = task.is_some_and(|task| task.result.take().is_some());
+        drop(pending);
         let mut line = Vec::new();
-        if pending.is_some() && write_line(&mut line, &Order::Cancel(self.id)).is_ok() {
+        if is_running && write_line(&mut line, &Order::Cancel(self.id)).is_ok() {
             // A helper that has ended has killed it.
             drop(self.client.lines.send(line));
         }
@@ -193,7 +205,7 @@ async fn read_results(answers: OwnedReadHalf, pending: Arc<Pending>) {
         let Some(result) = result else { break };
         let waiting = lock(&pending).as_mut().and_then(|pending| pending.remove(&result.id));
         // The caller may be gone.
-        waiting.map(|waiting| waiting.send(result));
+        waiting.and_then(|task| task.result).map(|waiting| waiting.send(result));
     }
     warn!("the helper for [tape] has ended: no file can be staged before a restart");
     lock(&pending).take();
