@@ -82,7 +82,9 @@ fn check_replicas(client: &Client, command: &Command) -> Result<(), CommandError
     };
     let url = command.url();
     let is_local = client.storage_path(&url).is_ok_and(|named| named.is_local());
-    if several || is_local || client.block_on(client.matching_urls(&url))?.urls != [url] {
+    let found = client.block_on(client.matching_urls(&url));
+    let is_one = found.is_ok_and(|found| found.urls == [url]);
+    if several || is_local || !is_one {
         let what = "--replica names replicas of one source on a server: copy or read several one by one, or write [[mirror]] rules";
         return Err(CommandError::usage(what));
     }
