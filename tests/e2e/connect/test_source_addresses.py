@@ -57,12 +57,15 @@ def is_equal(tmp_path, name="small"):
     return (tmp_path / "to").read_bytes() == (tmp_path / "www" / name).read_bytes()
 
 
-def test_both_interfaces_carry_the_same(site, tmp_path):
+def test_both_interfaces_have_as_many_connections_and_carry_bytes(site, tmp_path):
     machines, url = site
     sources = ended(copying(machines, f"{url}/small", tmp_path / "to", "line,line1"))
     received = [machines.received("a", line) for line in (0, 1)]
     assert is_equal(tmp_path)
-    assert min(received) > 0.8 * max(received), received
+    connections = [sources[line]["connections"] for line in ("line", "line1")]
+    assert max(connections) - min(connections) <= 1, connections
+    # Idle connections take the next piece, so a line that is ahead for a moment gets more bytes.
+    assert min(received) > 0.25 * max(received), received
     # The counters contain the bytes received over the line, without packet headers.
     for source, over_line in zip(("line", "line1"), received, strict=True):
         assert 0.9 * over_line < sources[source]["bytes_received"] < over_line, (sources, received)

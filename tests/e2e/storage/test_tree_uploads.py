@@ -68,8 +68,9 @@ def test_a_link_of_50_ms_is_crossed_a_few_times(tmp_path, netns):
         finally:
             server.terminate()
             server.wait(PATIENCE)
-    # As single files, on the same number of connections, they take some 550.
-    assert max(trips) <= 12, trips
+    # As single files, on the same number of connections, they take some 550. Two of these are for a second look, with a
+    # slash, at the target that is not there.
+    assert max(trips) <= 14, trips
 
 
 def test_times_and_the_right_to_execute_go_with_the_files(tmp_path):
