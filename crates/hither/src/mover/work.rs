@@ -270,7 +270,7 @@ impl NameFailures {
             }
         }
         let is_certain = error.concerns_name() && error.kind() != ErrorKind::NotFound;
-        let may_be_of_name = is_certain || error.concerns_name() || is_internal(&error);
+        let may_be_of_name = error.concerns_name() || is_internal(&error);
         if !may_be_of_name || !is_certain && !has_claim().await {
             return Err(error);
         }
