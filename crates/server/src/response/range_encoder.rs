@@ -189,16 +189,20 @@ mod tests {
     use hither_http::{MultipartEvent as PartEvent, MultipartReader};
     use proptest::prelude::*;
     use std::io::Write;
+    use std::sync::LazyLock;
 
     const SIZE: usize = 100_000;
 
-    fn content() -> Vec<u8> {
-        (0..SIZE).map(|n| u8::try_from((n * n / 7 + n) % 251).unwrap()).collect()
+    fn content() -> &'static [u8] {
+        static CONTENT: LazyLock<Vec<u8>> = LazyLock::new(|| {
+            (0..SIZE).map(|n| u8::try_from((n * n / 7 + n) % 251).unwrap()).collect()
+        });
+        &CONTENT
     }
 
     fn file() -> Arc<File> {
         let mut file = tempfile::tempfile().unwrap();
-        file.write_all(&content()).unwrap();
+        file.write_all(content()).unwrap();
         Arc::new(file)
     }
 

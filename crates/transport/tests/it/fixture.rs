@@ -7,7 +7,7 @@ use hither_testkit::mock_http::{Fault, FaultTrigger, MockHttpServer};
 use hither_testkit::waiting::task_until;
 use hither_transport::{HttpSource, Location, Network, TransportConfig};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::runtime::Handle;
 
@@ -28,9 +28,14 @@ fn reader_config() -> ReaderConfig {
     config
 }
 
-/// A file whose bytes depend on their position.
+/// A file whose bytes depend on their position. They are computed once, since that is slow without
+/// optimisation.
 pub(crate) fn content(size: usize) -> Vec<u8> {
-    (0..size).map(|i| (i * 7 + i / 251 * 3).to_le_bytes()[0]).collect()
+    static COMPUTED: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+    let mut bytes = COMPUTED.lock().unwrap();
+    let begin = bytes.len();
+    bytes.extend((begin..size).map(|i| (i * 7 + i / 251 * 3).to_le_bytes()[0]));
+    bytes[..size].to_vec()
 }
 
 /// Size of a file that the client reads to its end, because it is small.

@@ -8,7 +8,7 @@ use hither_testkit::mock_http::{
 use hither_testkit::mock_xrootd::{self, BreakPoint, FaultStage, MockXrootdServer};
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 const SIZE: usize = 400_000;
@@ -19,8 +19,11 @@ const TAGS: [&str; 2] = ["\"first\"", "\"second\""];
 
 /// The file, or the one that replaces it, which differs in every byte.
 fn content(version: u8) -> Vec<u8> {
-    let byte = |at: usize| (at * 7 + at / 251 * 3).to_le_bytes()[0];
-    (0..SIZE).map(|at| byte(at) ^ (version * 0xff)).collect()
+    static VERSIONS: LazyLock<[Vec<u8>; 2]> = LazyLock::new(|| {
+        let byte = |at: usize| (at * 7 + at / 251 * 3).to_le_bytes()[0];
+        [0, 0xff].map(|flipped| (0..SIZE).map(|at| byte(at) ^ flipped).collect())
+    });
+    VERSIONS[usize::from(version)].clone()
 }
 
 enum Server {

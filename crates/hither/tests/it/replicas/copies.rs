@@ -12,21 +12,24 @@ use hither_testkit::mock_xrootd::{self as xrootd, BreakPoint, FaultStage, MockXr
 use hither_testkit::waiting::wait_until;
 use std::fmt::Write as _;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 const BLOCK: usize = 64 << 10;
 const BLOCKS: usize = 40;
 
 fn bytes() -> Vec<u8> {
-    let mut state = 0x2545_f491_4f6c_dd1d_u64;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()[3]
-    };
-    (0..BLOCKS * BLOCK + 77).map(|_| next()).collect()
+    static BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| {
+        let mut state = 0x2545_f491_4f6c_dd1d_u64;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state.to_le_bytes()[3]
+        };
+        (0..BLOCKS * BLOCK + 77).map(|_| next()).collect()
+    });
+    BYTES.clone()
 }
 
 fn server() -> MockHttpServer {
