@@ -7,6 +7,7 @@ time. Each worker has its own user folders (configuration, data) and a range of 
 files come first (`LONGEST`, in the order of `pytest --durations`).
 """
 
+import gc
 import os
 import shutil
 import tempfile
@@ -42,6 +43,8 @@ ROOM = 1 << 30
 
 
 def pytest_configure() -> None:
+    # A full collection visits a million objects of uproot and Awkward, and would come every second: 15 % of a long test.
+    gc.set_threshold(100_000, 50, 100)
     folder = tempfile.mkdtemp(prefix="hither-tests-")
     for name in ("CACHE", "CONFIG", "STATE", "DATA"):
         os.environ[f"XDG_{name}_HOME"] = os.path.join(folder, name.lower())

@@ -14,6 +14,7 @@ import argparse
 import collections
 import concurrent.futures
 import functools
+import gc
 import json
 import multiprocessing
 import os
@@ -221,7 +222,9 @@ class File:
         )
 
 
-def limit_memory():
+def begin_process():
+    # as in conftest.py
+    gc.set_threshold(100_000, 50, 100)
     # damaged offsets determine how much memory uproot allocates
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
 
@@ -232,7 +235,7 @@ def in_processes(function, files):
     # A forked child would wait for threads of fsspec that only its parent has, and would inherit its parent's address
     # space.
     spawn = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(max_workers=2, mp_context=spawn, initializer=limit_memory) as pool:
+    with concurrent.futures.ProcessPoolExecutor(max_workers=2, mp_context=spawn, initializer=begin_process) as pool:
         yield from pool.map(function, files)
 
 
