@@ -28,13 +28,15 @@ class Logged:
 
 
 def read(log: Path, uri: str) -> list[Logged]:
-    """The requests for a path, in the order of the log (mostly that of complete responses).
-
-    A server that still runs may be in the middle of a line.
-    """
-    text = log.read_text(errors="replace").rpartition("\n")[0] if log.exists() else ""
+    """The requests for a path, in the order of the log (mostly that of complete responses)."""
+    text = whole_lines(log) if log.exists() else ""
     rows = json_rows(text) if text.startswith("{") else trace_rows(text) if "got hdr line" in text else table_rows(text)
     return [row for row in rows if row.uri == uri]
+
+
+def whole_lines(log: Path) -> str:
+    """The text of a log whose server may be in the middle of a line."""
+    return log.read_text(errors="replace").rpartition("\n")[0]
 
 
 @dataclass

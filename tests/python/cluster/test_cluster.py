@@ -108,13 +108,18 @@ def relayed(source):
         yield root, size, f"http://127.0.0.1:{relay.port}/tree", relay
 
 
+def logged(log):
+    """The requests in a log of nginx."""
+    return list(access_log.table_rows(access_log.whole_lines(log)))
+
+
 def sent(folder, first=0):
-    """Parts of files that the source's server has sent, from a line of its log on.
+    """Parts of files that the source's server has sent, from a row of its log on.
 
     Each is a path, a range, and true if it was sent completely.
     """
     found = []
-    for row in list(access_log.table_rows((folder / "source.log").read_text()))[first:]:
+    for row in logged(folder / "source.log")[first:]:
         if row.method == "GET" and not row.uri.endswith("/"):
             start, last = map(int, re.findall(r"\d+", row.ranges)) if row.ranges != "-" else (0, row.bytes_sent - 1)
             found.append((row.uri, start, last + 1, row.bytes_sent > last - start))
@@ -195,8 +200,7 @@ def test_a_tree_is_copied_from_a_server_to_a_shared_directory(dask, source, tmp_
     assert min(moved) > 0
 
     def served():
-        rows = list(access_log.table_rows((tmp_path / "source.log").read_text()))
-        return sum(row.bytes_sent + REQUEST_BYTES for row in rows)
+        return sum(row.bytes_sent + REQUEST_BYTES for row in logged(tmp_path / "source.log"))
 
     # nginx logs a response that was broken off when it sees the end of the connection.
     wait_until(lambda: served() >= sum(moved), "the log of what was counted")
@@ -234,7 +238,7 @@ def test_all_nodes_together_have_no_more_connections_than_the_copy_may(dask, tmp
         done = hither.cluster.copy(dask, url, tmp_path / "to", large="8 MiB", max_connections=3)
     assert done.failures == {}
     assert content(tmp_path / "to") == content(root)
-    refused = [row.uri for row in access_log.table_rows(log.read_text()) if row.status == 503]
+    refused = [row.uri for row in logged(log) if row.status == 503]
     assert not refused
 
 
@@ -412,7 +416,7 @@ def test_a_node_that_is_stopped_and_goes_on_later_changes_nothing(cluster, dask,
 
 def answers(log, first=0):
     """Methods, paths and statuses in a log of `hither serve` or nginx, from a line on."""
-    for line in log.read_text().rpartition("\n")[0].splitlines()[first:]:
+    for line in access_log.whole_lines(log).splitlines()[first:]:
         if line.startswith("{"):
             entry = json.loads(line)
             yield entry["method"], unquote(entry["target"]), entry["status"]
@@ -552,7 +556,7 @@ def test_movers_go_on_without_scheduler_and_the_next_copy_goes_on_from_there(clu
     # Workers end with their scheduler; movers finish their leases.
     wait_until(lambda: not cluster.leases("a") and not cluster.leases("b"), "the end of all leases")
     before = sent(tmp_path)
-    lines = (tmp_path / "source.log").read_bytes().count(b"\n")
+    rows = len(logged(tmp_path / "source.log"))
     cluster.start_scheduler()
     for name in "ab":
         cluster.start(name)
@@ -564,7 +568,7 @@ def test_movers_go_on_without_scheduler_and_the_next_copy_goes_on_from_there(clu
     assert sum(end - start for _, start, end, is_whole in before if is_whole) > 0.3 * size
     assert done.bytes_arrived > 0
     # Movers have finished their leases, so no lease was open.
-    assert sent_again(before, sent(tmp_path, lines)) == 0
+    assert sent_again(before, sent(tmp_path, rows)) == 0
 
 
 def test_a_client_that_is_killed_is_continued_by_the_next(cluster, dask, source, tmp_path):
