@@ -303,6 +303,8 @@ def test_the_next_copy_lists_each_directory_of_the_destination_once(dask, source
     with servers.hither(Loopback(), tmp_path / "there", log, more=("--write",)) as port:
         to = f"http://127.0.0.1:{port}/to"
         assert list(hither.cluster.copy(dask, url, to).failures) == ["d1/secret"]
+        # The server logs later than it responds, but nothing once it was killed.
+        servers.restart(Loopback(), port)
         first = log.read_bytes().count(b"\n")
         may_go.touch()
         done = hither.cluster.copy(dask, url, to)
