@@ -318,23 +318,27 @@ def test_the_next_copy_lists_each_directory_of_the_destination_once(dask, source
     assert content(tmp_path / "there/to") == content(root)
 
 
-def test_a_large_file_that_changed_is_copied_by_the_next_copy(dask, relayed, tmp_path):
-    root, size, url, relay = relayed
-    # The files are listed before any is copied.
-    relay.hold_after(size // 4)
-    copying = Running(dask, url, tmp_path / "to", large="8 MiB")
-    copying.until_held(relay)
-    with (root / "large0").open("ab") as file:
-        file.write(b"more")
-    relay.release()
-    done = copying.end()
-    assert (list(done.failures), done.error_kind) == (["large0"], "changed")
-    again = lambda: hither.cluster.copy(dask, url, tmp_path / "to", large="8 MiB")  # noqa: E731
-    written, done = written_by(again, tmp_path / "to")
-    assert (done.failures, done.bytes, written) == ({}, size + 4, {"large0"})
+def test_a_large_file_that_changed_is_copied_by_the_next_copy(dask, tmp_path):
+    old, new = bytes(LARGE), b"new" + bytes(LARGE)
+    files = {"/": None, "/tree/": None, "/tree/small": b"small", "/tree/large": old}
+
+    def grows(exchange):
+        # A file is requested when it was listed.
+        if (exchange.command, exchange.name) == ("GET", "/tree/large"):
+            site.files["/tree/large"] = new
+        return False
+
+    site = Site(files, grows)
+    with serving(site) as server:
+        url = f"http://127.0.0.1:{server.port}/tree"
+        copy = lambda: hither.cluster.copy(dask, url, tmp_path / "to", large="8 MiB")  # noqa: E731
+        done = copy()
+        assert (list(done.failures), done.error_kind) == (["large"], "changed")
+        written, done = written_by(copy, tmp_path / "to")
+    assert (done.failures, done.bytes, written) == ({}, len(b"small") + len(new), {"large"})
     # The rest of a slow piece is requested twice.
-    assert done.bytes_arrived >= LARGE + 4
-    assert content(tmp_path / "to") == content(root)
+    assert done.bytes_arrived >= len(new)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "to").iterdir()} == {"small": b"small", "large": new}
 
 
 def test_a_file_of_a_far_date_is_copied_with_the_others(dask, tmp_path):
