@@ -713,24 +713,24 @@ def test_a_copy_that_is_detached_needs_no_client(cluster, source, tmp_path):
         assert hither.cluster.copy(other, url, tmp_path / "to", detach=True) is None
     to = tmp_path / "to"
     # Its own directory is removed last: until then names vanish while they are listed.
-    wait_until(lambda: (to / "large1").exists() and not list(to.glob(".hither-*")), "the file, and no other")
+    wait_until(lambda: (to / "large1").exists() and not list(to.glob(".hither-*")), "the file, and no other", PATIENCE)
     assert content(to) == content(root)
 
 
-def test_a_detached_copy_goes_on_when_the_worker_that_deals_out_is_killed(cluster, source, tmp_path):
-    root, _, url = source
+def test_a_detached_copy_goes_on_when_the_worker_that_deals_out_is_killed(cluster, relayed, tmp_path):
+    root, size, url, relay = relayed
     to = tmp_path / "to"
+    relay.hold_after(size // 2)
     # The nodes share only the destination.
     with connected(cluster) as other:
         other.wait_for_workers(2, timeout=PATIENCE)
         assert hither.cluster.copy(other, url, to, bandwidth=RATE, detach=True) is None
-    manifests = wait_until(
-        lambda: list(to.glob("d*/*")) and list(cluster.folder.glob("*/hither/cluster/jobs/*/manifest.sqlite")),
-        "files",
-    )
-    (manifest,) = manifests
+    wait_until(relay.held.is_set, "the held bytes", PATIENCE)
+    (manifest,) = cluster.folder.glob("*/hither/cluster/jobs/*/manifest.sqlite")
     cluster.kill(manifest.relative_to(cluster.folder).parts[0])
-    wait_until(lambda: (to / "large1").exists() and not list(to.glob(".hither-*")), "the tree, and nothing else")
+    relay.release()
+    is_whole = lambda: (to / "large1").exists() and not list(to.glob(".hither-*"))  # noqa: E731
+    wait_until(is_whole, "the tree, and nothing else", PATIENCE)
     assert content(to) == content(root)
 
 
