@@ -32,6 +32,7 @@ from bench.harness.waiting import wait_until
 distributed = python_package("distributed")
 import hither.cluster  # noqa: E402
 import hither.cluster.__main__ as command  # noqa: E402
+from hither.cluster import _coordinator  # noqa: E402
 from hither.cluster.__main__ import EXIT_CODES  # noqa: E402
 from hither.cluster._listing import Listing  # noqa: E402
 from hither.cluster._options import ClusterOptions  # noqa: E402
@@ -86,6 +87,13 @@ def dask(cluster):
     with connected(cluster) as client:
         client.wait_for_workers(2, timeout=PATIENCE)
         yield client
+
+
+@pytest.fixture
+def patient(monkeypatch):
+    """No node is suspected for a silence, so no lease is granted twice: the machine may be busy."""
+    monkeypatch.setattr(_coordinator, "SILENCE_SECONDS", PATIENCE)
+    monkeypatch.setattr(_coordinator, "START_SECONDS", PATIENCE)
 
 
 @pytest.fixture
@@ -185,6 +193,7 @@ REQUEST_BYTES = 1000
 """More than the request line and the headers of any request of a copy."""
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_tree_is_copied_from_a_server_to_a_shared_directory(dask, source, tmp_path):
     root, size, url = source
     addresses = ["127.0.0.2", "127.0.0.3"]
@@ -206,6 +215,7 @@ def test_a_tree_is_copied_from_a_server_to_a_shared_directory(dask, source, tmp_
     wait_until(lambda: served() >= sum(moved), "the log of what was counted")
 
 
+@pytest.mark.usefixtures("patient")
 def test_ranges_and_small_files_go_to_a_server(dask, tmp_path):
     root = tmp_path / "tree"
     size = write_tree(root)
@@ -242,6 +252,7 @@ def test_all_nodes_together_have_no_more_connections_than_the_copy_may(dask, tmp
     assert not refused
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_file_that_cannot_be_copied_fails_alone_and_is_tried_again_by_the_next_copy(dask, source, tmp_path):
     root, _, url = source
     (root / "d1" / "secret").write_bytes(b"secret")
@@ -295,6 +306,7 @@ def test_the_next_copy_looks_at_both_sides_once_more(dask, source, tmp_path):
     assert done.files == len([path for path in root.rglob("*") if path.is_file()])
 
 
+@pytest.mark.usefixtures("patient")
 def test_the_next_copy_lists_each_directory_of_the_destination_once(dask, source, tmp_path):
     root, _, url = source
     may_go = refused(root, tmp_path)
@@ -363,6 +375,7 @@ def test_the_command_counts_what_could_not_be_copied(cluster, source, tmp_path):
     assert (again.returncode, "could not be copied" in again.stderr) == (0, False), again.stderr
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_directory_that_cannot_be_listed_fails_alone(dask, source, tmp_path):
     root, _, url = source
     (root / "d1" / "secret").mkdir()
@@ -735,6 +748,7 @@ def test_a_detached_copy_goes_on_when_the_worker_that_deals_out_is_killed(cluste
 
 
 @pytest.mark.parametrize("below", ["/to/", "/to/b/"], ids=["everywhere", "in one directory"])
+@pytest.mark.usefixtures("patient")
 def test_of_files_that_would_become_one_all_but_one_fail_alone(dask, tmp_path, below):
     root = tmp_path / "tree"
     pairs = {f"{folder}/{name}": folder + name for folder in ("a", "b") for name in ("Run.dat", "run.dat")}
