@@ -1,7 +1,6 @@
 """Fences at destinations of all kinds, and successive coordinators."""
 
 import contextlib
-import json
 import subprocess
 import threading
 from pathlib import Path
@@ -18,6 +17,7 @@ from bench.harness.waiting import wait_until
 from hither.cluster import _destination
 from hither.cluster._destination import END_ATTEMPTS, Destination, Fences
 from hither.cluster._manifest import Manifest
+from hither.cluster._node import MoverFolder, packed
 from hither.cluster._options import ClusterOptions
 
 PATIENCE = 60
@@ -336,7 +336,7 @@ def is_removed(there, client, is_closed):
 @pytest.mark.parametrize(
     ("kind", "is_closed"), [*((kind, True) for kind in KINDS), *((kind, False) for kind in SELF_MADE)]
 )
-def test_a_mover_gives_no_names_out_of_a_fence_that_was_removed(kind, is_closed, options, tmp_path):
+def test_a_mover_gives_no_names_out_of_a_fence_that_was_removed(kind, is_closed, options, tmp_path, monkeypatch):
     """Nor does it make the fence again, where the coordinator has closed it."""
     asked, go_on = threading.Event(), threading.Event()
 
@@ -352,9 +352,10 @@ def test_a_mover_gives_no_names_out_of_a_fence_that_was_removed(kind, is_closed,
             self.do_HEAD()
             self.wfile.write(b"late")
 
-    mover = tmp_path / "mover"
-    (mover / "inbox").mkdir(parents=True)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    mover = MoverFolder("a" * 16)
     with (
+        contextlib.ExitStack() as stack,
         destination(kind, tmp_path / "there") as (url, folder),
         LoopbackServer(Source) as source,
         hither.Client(store=False) as client,
@@ -375,14 +376,17 @@ def test_a_mover_gives_no_names_out_of_a_fence_that_was_removed(kind, is_closed,
                 "directories": [],
             },
         }
-        (mover / "share.json").write_text('{"connections": 2, "bandwidth": null}')
-        (mover / "inbox/1.1.json").write_text(json.dumps(lease))
-        running = subprocess.Popen([HITHER, "mover", "--idle", "0", mover])
+        running = subprocess.Popen([HITHER, "mover", mover.path])
+        stack.callback(running.wait)
+        stack.callback(running.kill)
+        # It begins without a share, and ends one that it has had without a lease for a second.
+        wait_until(mover.status, "the mover")
+        mover.give("1.1", packed(lease))
+        mover.take_share({"connections": 2, "bandwidth": None})
         assert asked.wait(PATIENCE)
         wait_until(lambda: is_removed(there, client, is_closed), "the removal of the fence")
         go_on.set()
-        assert running.wait(PATIENCE) == 0
-        result = json.loads((mover / "results/1.1.json").read_text())
+        result = wait_until(lambda: mover.result("1.1"), "the end of the lease")
         kinds = {result["error"][0]} if result["error"] else {kind for _, kind, _ in result["failures"]}
         assert kinds
         assert is_closed or kinds <= {"NotFound", "Cancelled"}, result
