@@ -241,6 +241,7 @@ def test_ranges_and_small_files_go_to_a_server(dask, tmp_path):
         assert int((tmp_path / "www" / "to" / name).stat().st_mtime) == int((root / name).stat().st_mtime)
 
 
+@pytest.mark.usefixtures("patient")
 def test_all_nodes_together_have_no_more_connections_than_the_copy_may(dask, tmp_path):
     require("nginx")
     root = tmp_path / "www" / "tree"
