@@ -24,7 +24,10 @@ __all__ = [
 
 @contextlib.contextmanager
 def serving(kind: str, folder: Path, log: Path | None = None) -> Iterator[str]:
-    """Yields the URL of a server over ``folder``; skips the test if it is not installed."""
+    """Yields the URL of a server over ``folder``; skips the test if it is not installed.
+
+    The log of nginx is complete at the end of the block.
+    """
     require("apache2" if kind == "apache" else kind)
     start = {
         "apache": lambda: servers.apache(Loopback(), folder, log, webdav=True),
@@ -34,3 +37,5 @@ def serving(kind: str, folder: Path, log: Path | None = None) -> Iterator[str]:
     }[kind]
     with start() as port:
         yield f"root://127.0.0.1:{port}/" if kind == "xrootd" else f"http://127.0.0.1:{port}"
+        if kind == "nginx" and log is not None:
+            servers.settle(Loopback(), port)
