@@ -15,12 +15,13 @@ grants the lease; see ``crates/hither/src/mover/work.rs`` for what it prevents.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import queue
 import secrets
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -314,9 +315,9 @@ class Coordinator:
             raise ClusterLostError
         if future.status != "finished":
             # The worker is lost, or the task failed: the state of the mover is unknown.
-            error = future.exception(timeout=1) if future.status == "error" else None
-            if error is not None:
-                self._notices[f"lease {name}: {error}"] = None
+            if future.status == "error":
+                with contextlib.suppress(TimeoutError):
+                    self._notices[f"lease {name}: {future.exception(timeout=1)}"] = None
             self._take_back(name)
             return
         try:
@@ -325,7 +326,7 @@ class Coordinator:
             # The worker that has it was stopped, or cut off, before the result was requested.
             self._take_back(name)
             return
-        except OSError:
+        except (OSError, CancelledError):
             # The scheduler, which transfers it, is gone: the mover keeps it.
             raise ClusterLostError from None
         self._absorb(name, result)
