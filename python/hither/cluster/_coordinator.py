@@ -256,7 +256,11 @@ class Coordinator:
         if self._manifest.is_listed:
             for node in self._workers.nodes.keys() - self._knows_last:
                 self._knows_last.add(node)
-                self._dealer.submit(self._workers.run_on(node, _node.say_last))
+                self._dealer.submit(self._say, node, self._workers.run_on(node, _node.say_last))
+
+    def _say(self, node: str, say: Callable[[], bool]) -> None:
+        if not say():
+            self._events.put(lambda: self._knows_last.discard(node))
 
     def _next_size(self) -> LeaseSize:
         left = None

@@ -121,6 +121,8 @@ class Workers:
         workers = [worker for worker in self.node(node).workers if worker in self._threads][:1]
 
         def run() -> bool:
+            if not workers:
+                return False
             try:
                 return bool(self.ask(self._dask._run, what, self._job, *arguments, workers=workers))  # noqa: SLF001
             except Exception:  # noqa: BLE001

@@ -1,11 +1,13 @@
 """What the coordinator does with answers of Dask, without a cluster."""
 
-from concurrent.futures import CancelledError
+import queue
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
 
-from hither.cluster import ClusterLostError
+from bench.harness.waiting import wait_until
+from hither.cluster import ClusterLostError, _node
 from hither.cluster._coordinator import Coordinator
 
 
@@ -13,7 +15,9 @@ from hither.cluster._coordinator import Coordinator
 def coordinator():
     coordinator = Coordinator.__new__(Coordinator)
     coordinator._granted, coordinator._notices = {}, {}
-    return coordinator
+    coordinator._events, coordinator._knows_last = queue.SimpleQueue(), set()
+    with ThreadPoolExecutor(1) as coordinator._dealer:
+        yield coordinator
 
 
 def granted(coordinator, status, error):
@@ -39,3 +43,20 @@ def test_a_lease_is_taken_back_though_the_reason_comes_late(coordinator, monkeyp
     monkeypatch.setattr(coordinator, "_take_back", taken.append)
     coordinator._done("1.1", granted(coordinator, "error", TimeoutError()))
     assert taken == ["1.1"]
+
+
+def test_a_node_that_could_not_be_told_that_no_lease_waits_is_told_again(coordinator):
+    told, answers = [], [False, True]
+
+    def run_on(node, what):
+        told.append((node, what))
+        return lambda: answers.pop(0)
+
+    coordinator._manifest = SimpleNamespace(is_listed=True)
+    coordinator._workers = SimpleNamespace(nodes={"a": None}, run_on=run_on)
+    coordinator._say_last()
+    coordinator._events.get(timeout=60)()
+    coordinator._say_last()
+    wait_until(lambda: not answers, "the second answer")
+    coordinator._say_last()
+    assert told == [("a", _node.say_last)] * 2
