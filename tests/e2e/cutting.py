@@ -9,6 +9,18 @@ import threading
 from bench.harness.servers import free_port
 
 
+class Hold:
+    """A number of bytes after which a relay forwards nothing until it is released.
+
+    Each has its own events: a thread that is late for one does not set that of the next.
+    """
+
+    def __init__(self, limit: int):
+        self.limit = limit
+        self.reached, self.released = threading.Event(), threading.Event()
+        self.is_cut = False
+
+
 class Relay:
     """Listens on a port of this worker, which nobody else gets when it is closed, and forwards bytes to and from
     `upstream`.
@@ -39,8 +51,8 @@ class Relay:
         self.reset = reset
         self.stall = stall
         self.asked, self.died = threading.Event(), threading.Event()
-        self.hold_at: int | None = None
-        self.held, self.released, self.is_cut = threading.Event(), threading.Event(), False
+        self.hold: Hold | None = None
+        self.held = threading.Event()
         self.connections = 0
         self.sockets: list[socket.socket] = []
         self.listener = socket.create_server(("127.0.0.1", port or free_port()), backlog=256)
@@ -66,23 +78,24 @@ class Relay:
 
     def hold_after(self, more: int) -> None:
         """Forwards this many more bytes, of requests and responses together, and then none. `held` is set then."""
-        self.held.clear()
-        self.released.clear()
-        self.hold_at = self.passed + self.taken + more
+        self.hold = Hold(self.passed + self.taken + more)
+        self.held = self.hold.reached
 
     def release(self, *, cut: bool = False) -> None:
         """Forwards again. With `cut`, connections whose bytes are held end instead."""
-        self.hold_at, self.is_cut = None, cut
-        self.released.set()
+        hold, self.hold = self.hold, None
+        if hold:
+            hold.is_cut = cut
+            hold.released.set()
 
     def is_held_back(self) -> bool:
         """Waits while nothing is forwarded; returns true if the connection has to end then."""
-        limit = self.hold_at
-        if limit is None or self.passed + self.taken <= limit:
+        hold = self.hold
+        if hold is None or self.passed + self.taken <= hold.limit:
             return False
-        self.held.set()
-        self.released.wait()
-        return self.is_cut
+        hold.reached.set()
+        hold.released.wait()
+        return hold.is_cut
 
     def accept(self) -> None:
         with contextlib.suppress(OSError):
