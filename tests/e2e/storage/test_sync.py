@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from needs import require
 from served import serving
+from storage.test_copy import behind_relay, killed_when
 
 from bench.harness import servers
 from bench.harness.links import Loopback
 from bench.harness.paths import HITHER
-from bench.harness.waiting import wait_until
 
 DIFFERENT = 12
 LONG_AGO = 1_600_000_000
@@ -296,20 +296,19 @@ def test_either_all_or_nothing_is_deleted(hither, tmp_path, most, excluded):
 
 
 def test_a_killed_sync_deletes_nothing_and_the_next_one_ends_it(hither, tmp_path):
-    with hither_serve(tmp_path) as (url, root):
+    with hither_serve(tmp_path) as (url, root), behind_relay(url) as relay:
         source, store = root / "source", tmp_path / "store"
         for number in range(300):
             write(source / f"{number % 7}/{number}", random.Random(number).randbytes(number * 100))
         target = tmp_path / "target"
         write(target / "old/er", b"old")
-        command = [HITHER, "sync", "--delete", "--store", store, f"{url}/source", target]
-        process = subprocess.Popen([str(it) for it in command], stderr=subprocess.DEVNULL)
-        wait_until(lambda: process.poll() is not None or len(files(target)) >= 20, "20 files", every=0.001)
-        process.kill()
-        process.wait()
-        if len(files(target)) < 301:
-            assert (target / "old/er").exists()
-        told = ended("sync", "--json", "--delete", "--store", store, f"{url}/source", target)
+        command = ["sync", "--json", "--delete", "--store", store, f"http://127.0.0.1:{relay.port}/source", target]
+        # Of 4.5 MB.
+        relay.hold_after(2 << 20)
+        assert killed_when([str(it) for it in (HITHER, *command)], relay.held.is_set)
+        relay.release(cut=True)
+        assert (target / "old/er").exists()
+        told = ended(*command)
         assert told["failures"] == []
         assert files(target) == files(source)
         assert list((store / "copies").iterdir()) == []
