@@ -15,7 +15,7 @@ from bench.harness.waiting import wait_until
 pytestmark = pytest.mark.netns
 
 MBIT = 40
-SIZE_MB, SMALL_MB = 60, 15
+SIZE_MB, SMALL_MB = 120, 15
 PATIENCE = 120
 
 
@@ -32,12 +32,12 @@ def site(tmp_path):
             yield machines, f"http://{machines.hub.server_host}:{port}"
 
 
-def copying(machines, url, target, sources):
+def copying(machines, url, target, sources, level="warn"):
     """A running copy, with its log next to the target."""
     words = [HITHER, "--no-store", "--json", "--max-connections", "8", "--source-address", sources, "cp", url, target]
     words = machines.machines["a"].client([str(word) for word in words])
     with target.with_suffix(".log").open("w") as log:
-        environment = {**os.environ, "HITHER_LOG": "warn"}
+        environment = {**os.environ, "HITHER_LOG": level}
         return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
 
 
@@ -53,6 +53,10 @@ def until(condition, what, process):
     assert process.poll() is None, process.communicate()
 
 
+def is_logged(tmp_path, words):
+    return words in (tmp_path / "to.log").read_text()
+
+
 def is_equal(tmp_path, name="small"):
     return (tmp_path / "to").read_bytes() == (tmp_path / "www" / name).read_bytes()
 
@@ -64,11 +68,11 @@ def test_both_interfaces_have_as_many_connections_and_carry_bytes(site, tmp_path
     assert is_equal(tmp_path)
     connections = [sources[line]["connections"] for line in ("line", "line1")]
     assert max(connections) - min(connections) <= 1, connections
-    # Idle connections take the next piece, so a line that is ahead for a moment gets more bytes.
-    assert min(received) > 0.25 * max(received), received
-    # The counters contain the bytes received over the line, without packet headers.
-    for source, over_line in zip(("line", "line1"), received, strict=True):
-        assert 0.9 * over_line < sources[source]["bytes_received"] < over_line, (sources, received)
+    # The counters contain the bytes read of those received over the line, without packet headers. Which of them get more
+    # depends on the time: an idle connection takes the next piece, and the rest of a slow one.
+    counted = [sources[line]["bytes_received"] for line in ("line", "line1")]
+    assert all(0 < source < over_line for source, over_line in zip(counted, received, strict=True)), (counted, received)
+    assert sum(counted) > SMALL_MB << 20
 
 
 def test_addresses_are_sources_too(site, tmp_path):
@@ -83,15 +87,18 @@ def test_addresses_are_sources_too(site, tmp_path):
 @pytest.mark.parametrize("fail", [Machines.cut, Machines.silence])
 def test_an_interface_that_dies_is_dropped_and_used_again_when_it_works(site, tmp_path, fail):
     machines, url = site
-    process = copying(machines, f"{url}/file", tmp_path / "to", "line,line1")
+    process = copying(machines, f"{url}/file", tmp_path / "to", "line,line1", "warn,hither_transport=debug")
     until(lambda: machines.received("a", 1) > 3 << 20, "3 MiB over the second line", process)
-    fail(machines, "a", off=True, line=1)
-    until(lambda: "nothing answers" in (tmp_path / "to.log").read_text(), "the end of the second line", process)
-    before = machines.received("a", 1)
-    fail(machines, "a", off=False, line=1)
-    until(lambda: machines.received("a", 1) > before + (3 << 20), "3 MiB more over the second line", process)
+    # The server sends nothing until the line works again, so the copy cannot end before. Its kernel answers.
+    with servers.stopped(int(url.rpartition(":")[2])):
+        fail(machines, "a", off=True, line=1)
+        until(lambda: is_logged(tmp_path, "nothing answers"), "the end of the second line", process)
+        before = machines.received("a", 1)
+        fail(machines, "a", off=False, line=1)
+        until(lambda: is_logged(tmp_path, "works again"), "the second line", process)
     sources = ended(process)
     assert is_equal(tmp_path, "file")
+    assert machines.received("a", 1) > before + (1 << 20), "it carries bytes again"
     assert sources["line1"]["failures"] == 1
     assert sources["line"]["failures"] == 0
 
