@@ -20,6 +20,7 @@ from token_issuer import Issuer, Key
 from bench.harness import servers
 from bench.harness.links import Loopback
 from bench.harness.paths import HITHER, ROOT
+from bench.harness.waiting import wait_until
 
 
 class Manager:
@@ -80,6 +81,10 @@ class Served:
         with urllib.request.urlopen(self.metrics + path, timeout=PATIENCE) as answer:
             return answer.read().decode()
 
+    def wait_for_line(self) -> None:
+        """Waits for the line of the first request, which is written after its response."""
+        wait_until(lambda: self.log.read_text().endswith("\n"), "a line of the log")
+
     def stop(self) -> list[dict]:
         """Stops the server; returns the lines of its log."""
         if self.process.poll() is None:
@@ -102,6 +107,13 @@ def serving(folder: Path, text: str = ""):
         served.manager.socket.close()
 
 
+def metrics_of(served: Served, requests: int) -> dict[str, str] | None:
+    """The metrics once this number of requests has ended, which is a moment after their responses."""
+    metrics = dict(line.rsplit(" ", 1) for line in served.told("metrics").splitlines() if line[:1] != "#")
+    ended = sum(int(value) for name, value in metrics.items() if name.startswith("hither_requests_total{"))
+    return metrics if ended == requests else None
+
+
 def test_metrics_and_log_match_the_requests_of_curl(tmp_path):
     with serving(tmp_path, "write = true") as served:
         source = tmp_path / "source"
@@ -109,7 +121,7 @@ def test_metrics_and_log_match_the_requests_of_curl(tmp_path):
         assert served.curl("file.bin", "-r", "0-9,20-29")[0] == 206
         assert served.curl("put", "-T", str(source))[0] == 201
         assert served.curl("none")[0] == 404
-        metrics = dict(line.rsplit(" ", 1) for line in served.told("metrics").splitlines() if line[:1] != "#")
+        metrics = wait_until(lambda: metrics_of(served, requests=3), "the end of three requests")
         assert metrics['hither_requests_total{code="2xx",method="PUT"}'] == "1"
         assert metrics["hither_received_bytes_total"] == str(len(CONTENT))
         assert metrics["hither_request_ranges_sum"] == "2"
@@ -190,6 +202,7 @@ def test_the_log_continues_in_a_new_file(tmp_path):
     """Like logrotate: rename, then SIGHUP."""
     with serving(tmp_path) as served:
         served.curl("file.bin?1")
+        served.wait_for_line()
         served.log.rename(tmp_path / "access.json.1")
         served.reload()
         served.curl("file.bin?2")
@@ -204,6 +217,7 @@ def test_logrotate_rotates_the_log(tmp_path):
     logrotate = require("logrotate")
     with serving(tmp_path) as served:
         served.curl("file.bin?1")
+        served.wait_for_line()
         recipe = tmp_path / "recipe"
         recipe.write_text(
             f"su root root\n{served.log} {{\n daily\n rotate 3\n missingok\n"
