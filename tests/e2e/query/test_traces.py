@@ -71,7 +71,11 @@ def test_a_replay_matches_the_servers_log(hither, site, tmp_path, seed):
     # A connection that was opened and not needed has no request.
     assert report["connections"] >= len({request.connection for request in log})
     assert report["bytes_requested"] == sum(asked(request.ranges) for request in log)
-    assert report["bytes_received"] == sum(request.bytes_sent for request in log)
+    sent = sum(request.bytes_sent for request in log)
+    assert report["bytes_used"] <= report["bytes_received"] <= sent
+    # Of several connections one may take over half of a slow request on a busy machine: the server then sends more than
+    # is read.
+    assert connections != "1" or report["bytes_received"] == sent
 
 
 def test_the_report_of_a_replay_has_what_was_read_ahead_to_the_end(hither, tmp_path):
@@ -81,8 +85,10 @@ def test_the_report_of_a_replay_has_what_was_read_ahead_to_the_end(hither, tmp_p
     (folder / "data").touch()
     os.truncate(folder / "data", 8 << 20)
     where = Loopback()
+    # On one connection: another one may take over half of a slow request, and the server then sends more than is read.
+    words = ("--no-store", "--max-connections", 1)
     with servers.nginx(where, folder, log, limits="limit_rate 1m;") as port:
-        finished = hither("trace", "replay", job, f"http://127.0.0.1:{port}/data", "--no-store", "--json")
+        finished = hither("trace", "replay", job, f"http://127.0.0.1:{port}/data", *words, "--json")
         servers.settle(where, port)
     assert finished.code == 0, finished.err
     replay = finished.json["replay"]

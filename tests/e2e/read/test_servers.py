@@ -132,11 +132,13 @@ def test_thousands_of_ranges_take_few_requests_to_a_known_server(server, kind, t
 
     # By another name: servers log a whole file that nobody reads to its end late.
     (server.folder / "known.root").symlink_to(talk.path)
-    report = read(server.url("known.root"), scattered(size, RANGES, seed=2), *options)
+    # Over one connection: another one may take over half of a slow request on a busy machine.
+    one = ("--store", tmp_path / "store", "--max-connections", 1)
+    report = read(server.url("known.root"), scattered(size, RANGES, seed=2), *one)
     known = server.requests("/known.root")
     assert whole_files(known) == 0
     needed = math.ceil(RANGES / kind.ranges)
-    assert len(known) <= max(1.2 * needed, 2 * CONNECTIONS + 4)
+    assert len(known) <= max(1.2 * needed, 6)
     # If a request takes one range, gaps are also read as long as they cost less than a request.
     assert kind.ranges == 1 or report["bytes_requested"] <= 1.25 * report["bytes_used"]
 

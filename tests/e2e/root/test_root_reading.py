@@ -121,7 +121,7 @@ def look(where):
     return [x.GetValue(), v.GetValue()]
 answer(remote=look(arguments["url"]), local=look(arguments["path"]))
 """
-    found = root_plugin.run(code, url=url, path=str(path)).answer
+    found = root_plugin.run(code, FEW, url=url, path=str(path)).answer
     assert found["remote"] == found["local"]
     assert found["local"][0] == 0.5 * sum(range(20000))
     requests = site.requests("/ntuple.root")
@@ -242,12 +242,13 @@ answer()
 
 def test_the_environment_is_read_as_by_the_command(root_plugin, site, small, tmp_path):
     url, store = site.link_in(small), tmp_path / "store"
-    found = root_plugin.run(DRAW, environment={"HITHER_STORE": str(store)}, url=url, cache=None).answer
+    environment = {"HITHER_STORE": str(store), **FEW}
+    found = root_plugin.run(DRAW, environment, url=url, cache=None).answer
     assert found["selected"] == small.facts["selected"]
     assert [path.name for path in store.iterdir() if path.name.startswith("endpoint-")]
     first = len(site.requests("/small.root"))
     # The next process has size, keys and tree from the store, and requests as many ranges at a time as the first one.
-    root_plugin.run(DRAW, environment={"HITHER_STORE": str(store)}, url=url, cache=None)
+    root_plugin.run(DRAW, environment, url=url, cache=None)
     assert len(site.requests("/small.root")) <= 3 * first
 
 
