@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -140,10 +141,16 @@ def test_every_key_is_documented_and_every_documented_key_is_printed(page, hithe
         printed("hither cat", local)
         page.check_object(served.told, "hither serve", "hither serve")
         port = served.base.rstrip("/").rpartition(":")[2]
-        connected = f"exec 3<>/dev/tcp/127.0.0.1/{port}; while :; do :; done"
-        options = ("--seconds", "1.5", "--bytes", "1M")
-        printed("hither profile network", served.url("small.root"), "--seconds", "3", "--bytes", "4M")
-        printed("hither profile --json", *options, "--", "bash", "-c", connected, shape="hither profile")
+        # Ends after these bytes.
+        printed("hither profile network", served.url("small.root"), "--seconds", "60", "--bytes", "4M")
+        connected = f"exec 3<>/dev/tcp/127.0.0.1/{port}; echo connected; while :; do :; done"
+        with subprocess.Popen(["bash", "-c", connected], stdout=subprocess.PIPE, text=True) as busy:
+            try:
+                assert busy.stdout.readline() == "connected\n"
+                options = ("--seconds", "1.5", "--bytes", "1M", "--pid", busy.pid)
+                printed("hither profile", *options)
+            finally:
+                busy.kill()
         experiment = tmp_path / "experiment.toml"
         server = f'[[server]]\nname = "here"\nurl = "{served.base}"\npid = {served.process.pid}\n'
         experiment.write_text(f'bytes = 1000\nruns = 1\n[axes]\nfile_size = [1000]\n{server}')
