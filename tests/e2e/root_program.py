@@ -12,7 +12,8 @@ from pathlib import Path
 
 from bench.harness.paths import HITHER
 
-PATIENCE = 120
+# Compilers take minutes on a busy machine.
+PATIENCE = 600
 PRELUDE = """
 import json, sys, warnings
 warnings.simplefilter("ignore")

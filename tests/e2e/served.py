@@ -13,7 +13,7 @@ from needs import require
 from bench.harness.paths import HITHER
 from bench.harness.servers import with_config
 
-PATIENCE = 60
+PATIENCE = 240
 CONTENT = bytes(range(256)) * 4096
 """The default content of files: 1 MiB."""
 

@@ -18,7 +18,7 @@ from bench.harness.links import Loopback
 from bench.harness.paths import HITHER
 from bench.harness.waiting import wait_until
 
-PATIENCE = 60
+PATIENCE = 240
 # Waits, once `left` is 0, until the test opens the pipe `gate` or the sweep ends it.
 BEFORE = 'left=$(cat {0}/left); [ "$left" -gt 0 ] || read -r _ < {0}/gate; echo $((left - 1)) > {0}/left'
 MANY = "1000"

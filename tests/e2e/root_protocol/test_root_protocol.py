@@ -152,11 +152,10 @@ def cluster(tmp_path):
     with servers.xrootd_cluster(Loopback(), folders) as (port, ports):
         url = f"root://localhost:{port}/"
         # The manager queries its servers for a second before it reports that a file does not exist.
-        for _ in range(60):
-            told = [run([HITHER, "cat", f"{url}/only-{name}", "--no-store"]).out for name in ("a", "b")]
-            if told == ["a", "b"]:
-                break
-        assert told == ["a", "b"], "the data servers did not join the manager within a minute"
+        def have_joined() -> bool:
+            return all(run([HITHER, "cat", f"{url}/only-{name}", "--no-store"]).out == name for name in ("a", "b"))
+
+        wait_until(have_joined, "the data servers of the manager", 240)
         yield url, content, ports
 
 

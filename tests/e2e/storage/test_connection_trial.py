@@ -66,7 +66,7 @@ def test_an_interrupted_copy_shows_its_decisions(limited):
         for awaited in ("tuning begins", "workers added", "workers added"):
             assert any(awaited in line for line in copying.stderr)
         copying.send_signal(signal.SIGINT)
-        _, said = copying.communicate(timeout=20)
+        _, said = copying.communicate(timeout=120)
     assert copying.returncode == 130, said
     assert "connections  ladder" in said and "first rate known" in said and "interrupted" in said
 

@@ -29,6 +29,6 @@ def test_the_scenarios_of_davix_pass(scenarios, tmp_path, monkeypatch, kind):
     local = tmp_path / "local"
     local.mkdir()
     with storage(kind, tmp_path, monkeypatch) as (_, url):
-        done = subprocess.run([scenarios, f"{url}/davix-tests", local], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([scenarios, f"{url}/davix-tests", local], capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "all scenarios passed\n"
