@@ -66,7 +66,8 @@ def test_a_token_replaced_during_a_job_costs_no_read(as_user, server, small, tmp
     def accepts(number, header):
         # Revoked after a few requests, when the new token already exists.
         if number == 4:
-            file.write_text(new)
+            # Not in place: the command may read it at any time.
+            private(tmp_path / "next", new).replace(file)
             expected[0] = new
         return header == f"Bearer {expected[0]}"
 

@@ -111,7 +111,7 @@ class Attack:
     is_secure: bool = False
     clients: tuple[str, ...] = ("127.0.0.1", "127.0.0.2")
     """The addresses of clients that must be served meanwhile; the first is also the attacker's."""
-    served_within: float = 10
+    served_within: float = PATIENCE
     """Maximum seconds in which such a client receives 1 MiB."""
     resident_mib: int = 600
     """Maximum memory of the server at any time."""
@@ -130,10 +130,10 @@ ATTACKS = [
         begin_heads,
         limits="idle_seconds = 5.0\nmemory_bytes = 134217728",
         resident_mib=200,
-        ends_within=30,
+        ends_within=PATIENCE,
         counted=("hither_heads_refused_total",),
     ),
-    Attack(ping, limits="idle_seconds = 1.0", resident_mib=100, ends_within=20, replies=PING),
+    Attack(ping, limits="idle_seconds = 5.0", resident_mib=100, ends_within=PATIENCE, replies=PING),
     Attack(
         fill,
         limits="connections_per_address = 200",
