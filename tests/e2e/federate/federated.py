@@ -88,11 +88,18 @@ def federating(folder: Path, settings: str = "", chosen: tuple[str, ...] = NAMES
             yield federated
 
 
+def patient(text: str) -> str:
+    """The configuration with deadlines that endpoints keep on a busy machine, too."""
+    table = "[federation]\n"
+    deadlines = f"{table}deadline_seconds = {PATIENCE}\nlisting_deadline_seconds = {PATIENCE}\n"
+    return text.replace(table, deadlines) if table in text else f"{text}\n{deadlines}"
+
+
 @contextmanager
-def running(folder: Path, text: str, folders: dict[str, Path], ports: dict[str, int]):
+def running(folder: Path, text: str, folders: dict[str, Path], ports: dict[str, int], *, is_patient: bool = True):
     """Runs a federation with a configuration."""
     config, log = folder / "federation.toml", folder / "federation.json"
-    config.write_text(text)
+    config.write_text(patient(text) if is_patient else text)
     command = [HITHER, "federate", "--json", "--config", config, "--listen", "127.0.0.1:0"]
     command += ["--metrics", "127.0.0.1:0", "--access-log", log]
     # Of this test, beside the endpoints: another test may have others at the same ports.

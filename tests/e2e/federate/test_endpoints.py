@@ -84,7 +84,7 @@ def test_a_read_goes_on_when_an_endpoint_falls_silent(tmp_path, folders):
     with servers.nginx(where, folders[0], limits=slow) as near, servers.nginx(where, folders[1], limits=slow) as far:
         site = '[[sites]]\nname = "here"\nnetworks = ["127.0.0.0/8"]\n'
         text = site + endpoints({"near": near, "far": far}, near='site = "here"')
-        with running(tmp_path, text, {}, {}) as federated:
+        with running(tmp_path, text, {}, {}, is_patient=False) as federated:
             command = [HITHER, "cat", "--no-store", "--stall-timeout", "2", federated.url("large")]
             reading = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE)
             begun = reading.stdout.read(1 << 20)

@@ -247,7 +247,7 @@ def test_a_silent_endpoint_delays_a_read_of_what_others_have_by_a_second(tmp_pat
     with socket.create_server(("127.0.0.1", 0)) as silent, servers.hither(where, folder) as port:
         ports = {"silent": silent.getsockname()[1], "one": port}
         text = "[federation]\ndeadline_seconds = 600.0\n" + endpoints(ports)
-        with running(tmp_path, text, {}, ports) as federated:
+        with running(tmp_path, text, {}, ports, is_patient=False) as federated:
             # With this deadline a client that waited for the other endpoint would not end in time.
             assert ask(federated.url("f"))[0] == 302
 
