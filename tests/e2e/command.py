@@ -11,7 +11,7 @@ from bench.harness.links import Loopback
 from bench.harness.paths import HITHER
 
 # Long enough for a slow machine, and finite, so that a hanging test ends.
-TIMEOUT = 120
+TIMEOUT = 300
 
 
 @dataclass

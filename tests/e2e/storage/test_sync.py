@@ -407,10 +407,10 @@ def test_limits_are_understood_and_the_stages_reported(hither, tmp_path):
     with hither_serve(tmp_path) as (url, root):
         content = random.Random(3).randbytes(6_000_000)
         write(root / "f", content)
-        limits = ("--bwlimit", "00:00,20M sat-08:00,30M:20M", "--transfers", 2, "--retry", 3, "--max-connections", 4)
+        limits = ("--bwlimit", "00:00,2M sat-08:00,3M:2M", "--transfers", 2, "--retry", 3, "--max-connections", 4)
         told = ended("cp", "--json", "--no-store", *limits, f"{url}/f", tmp_path / "f")
         assert (tmp_path / "f").read_bytes() == content
-        # 6 MB at 20 MiB/s; this bounds the clock of the stage, not of the test.
+        # 6 MB at 2 MiB/s; this bounds the clock of the stage, not of the test.
         assert told["stages"]["fetch"]["blocked"] > 0
         assert told["stages"]["write"]["busy"] > 0
         free = ended("cp", "--json", "--no-store", f"{url}/f", tmp_path / "g")
