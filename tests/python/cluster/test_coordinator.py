@@ -1,4 +1,4 @@
-"""What the coordinator does with answers of Dask, without a cluster."""
+"""Reactions of the coordinator to what Dask answers, without a cluster."""
 
 import queue
 from concurrent.futures import CancelledError, ThreadPoolExecutor

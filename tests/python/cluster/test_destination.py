@@ -322,7 +322,7 @@ def test_each_directory_of_a_destination_is_asked_about_names(server, monkeypatc
 
 
 def is_removed(there, client, is_closed):
-    """Whether the fence could be removed: the mover may make files in it meanwhile."""
+    """True if the fence could be removed: the mover may make files in it meanwhile."""
     try:
         if is_closed:
             there.close_fence("1.1")
