@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 _SECRETS = {row["python"] for row in _core.client_option_table() if row["is_secret"]}
 """Options whose values are not shown."""
-_TEXT_SECRETS = ("token", "password", "headers")
-"""Those that are secrets whatever their values."""
+_TEXT_SECRETS = ("token", "token_command", "password", "headers")
+"""Those that are secrets whatever their values; the line of a command may hold one."""
 _SIZES = {row["python"] for row in _core.client_option_table() if row["python_type"] == "int | str | None"}
 """Options that are numbers of bytes."""
 _cores: weakref.WeakSet[_core.Client] = weakref.WeakSet()

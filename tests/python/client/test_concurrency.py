@@ -291,6 +291,7 @@ def test_clients_pickle_with_their_settings():
     "options",
     [
         {"token": "CANARY"},
+        {"token_command": "token-of CANARY"},
         {"user": "me", "password": "CANARY"},
         {"headers": {"X-Site": "CANARY"}},
         {"proxy": "http://me:CANARY@127.0.0.1:1"},
