@@ -28,6 +28,8 @@
 //!
 //! # Where to start reading
 //!
+//! - files and directories that only their user may have made: `src/own_file.rs`,
+//!   `src/private_dir.rs`;
 //! - ranges on disk: `src/disk_cache.rs`, `crates/hither/src/file/disk_cache.rs`.
 
 mod connection_slots;
@@ -35,6 +37,7 @@ mod disk_cache;
 mod endpoint;
 mod learned;
 mod metadata;
+mod own_file;
 mod private_dir;
 mod record;
 mod store;
@@ -43,5 +46,6 @@ pub use connection_slots::ConnectionSlot;
 pub use disk_cache::{DiskCache, DiskCacheFile, DiskCacheKey};
 pub use learned::LearnedTree;
 pub use metadata::{FileMetadata, MetadataKey};
+pub use own_file::open_own_file;
 pub use private_dir::open_private_directory;
 pub use store::{Store, StoreConfig};

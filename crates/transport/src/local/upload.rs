@@ -8,11 +8,12 @@ use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{
     CommittedFile, DirEntry, PutOptions, Upload, check_version, partial_token, unique_partial_name,
 };
-use rustix::fs::{FallocateFlags, OFlags};
+use hither_store::open_own_file;
+use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use std::fs::{File, FileTimes, Metadata, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -241,24 +242,8 @@ fn created(place: &Path) -> io::Result<(File, String)> {
 /// Opens the file that an earlier attempt left in the directory of `place`, if `token` names one.
 fn reopened(place: &Path, token: &str, size: u64) -> Option<(File, String)> {
     let token = partial_token(token)?;
-    let no_link = i32::try_from(OFlags::NOFOLLOW.bits()).ok()?;
-    let mut options = OpenOptions::new();
-    let file = options.read(true).write(true).custom_flags(no_link);
-    let file = file.open(place.with_file_name(token)).ok()?;
-    let metadata = file.metadata().ok()?;
-    // In a folder that others can write to, they may have put another file there.
-    let owner = metadata.uid();
-    let is_own =
-        owner == rustix::process::geteuid().as_raw() || owner_of_new_files(place) == Some(owner);
-    (is_own && metadata.nlink() == 1 && metadata.is_file() && metadata.len() == size)
-        .then(|| (file, token.to_owned()))
-}
-
-/// The owner of the files that this process makes in the directory of `place`: a file server may
-/// map users.
-fn owner_of_new_files(place: &Path) -> Option<u32> {
-    let file = tempfile::tempfile_in(place.parent()?).ok()?;
-    file.metadata().ok().map(|it| it.uid())
+    let file = open_own_file(&place.with_file_name(token)).ok()?;
+    (file.metadata().ok()?.len() == size).then(|| (file, token.to_owned()))
 }
 
 /// Sets the length of `file`, and allocates its blocks where the file system supports it.

@@ -9,7 +9,7 @@
 //!
 //! A file without blocks to be kept is made anew: bytes that an attempt for another version has
 //! left would otherwise show wherever nothing is written, as in a hole. A file that an earlier
-//! attempt left is taken over only if no other user can have put it there ([`take_over`]).
+//! attempt left is taken over only if no other user can have put it there ([`open_own_file`]).
 //!
 //! A small file is opened for each write, usually one, and is not kept open: thousands of small
 //! files may wait for their sync at a time. One sync covers all that wait ([`GroupSync`]).
@@ -23,7 +23,8 @@ use bytes::Bytes;
 use hither_checksum::{Algorithm, Checksum, Hasher};
 use hither_core::storage::partial_name;
 use hither_core::{Error, ErrorKind, Result, range};
-use rustix::fs::{CWD, OFlags, RenameFlags, ioctl_ficlone, renameat_with};
+use hither_store::open_own_file;
+use rustix::fs::{CWD, RenameFlags, ioctl_ficlone, renameat_with};
 use rustix::io::{Errno, pwritev};
 use std::fs::{File, FileTimes, OpenOptions, Permissions};
 use std::io::{ErrorKind as IoKind, IoSlice};
@@ -206,7 +207,7 @@ impl PartialFile {
             let before = small.inode.load(Ordering::Acquire);
             let file = match before {
                 0 => create(&self.part, &self.target, self.mode, false)?,
-                _ => existing(&self.part)?,
+                _ => open_own_file(&self.part)?,
             };
             let metadata = file.metadata()?;
             if before != 0 && before != metadata.ino() {
@@ -347,9 +348,9 @@ fn create(
     mode: Option<FileMode>,
     is_kept: bool,
 ) -> std::io::Result<File> {
-    let file = match is_kept.then(|| take_over(part)).flatten() {
-        Some(file) => file,
-        None => create_new(part, mode)?,
+    let file = match is_kept.then(|| open_own_file(part)) {
+        Some(Ok(file)) => file,
+        _ => create_new(part, mode)?,
     };
     if !matches!(mode, Some(FileMode::Exact(_)))
         && let Ok(replaced) = std::fs::metadata(target)
@@ -371,32 +372,6 @@ fn create_new(part: &Path, mode: Option<FileMode>) -> std::io::Result<File> {
         }
         opened => opened,
     }
-}
-
-/// Opens the file that an earlier attempt has left at `part`; none if another user may have put
-/// another file there, whose owner could read and change what is written.
-fn take_over(part: &Path) -> Option<File> {
-    let file = existing(part).ok()?;
-    let metadata = file.metadata().ok()?;
-    let is_own = metadata.uid() == rustix::process::geteuid().as_raw();
-    let is_safe = is_own || !is_shared(part.parent()?);
-    (is_safe && metadata.is_file() && metadata.nlink() == 1).then_some(file)
-}
-
-/// Opens what is at `part`: no link, and a pipe without waiting for its other end.
-fn existing(part: &Path) -> std::io::Result<File> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).custom_flags(flags.bits().cast_signed()).open(part)
-}
-
-/// Returns true if other users may write to a directory. There, the owner of a file shows who made
-/// it; elsewhere it need not be the user, as on a server that maps all users to one.
-fn is_shared(directory: &Path) -> bool {
-    const WRITABLE_BY_OTHERS: u32 = 0o022;
-    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
-    let mode = std::fs::metadata(directory).map_or(WRITABLE_BY_OTHERS, |it| it.mode());
-    mode & WRITABLE_BY_OTHERS != 0
 }
 
 /// Makes a file ready for `size` bytes. Returns true if it shares the blocks of `from` now.
@@ -479,6 +454,7 @@ pub(crate) fn failed(what: &str, path: &Path, error: std::io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
     #[test]
     fn a_source_that_became_shorter_has_changed() {
@@ -659,6 +635,45 @@ mod tests {
         std::fs::hard_link(at("other"), at(".part")).unwrap();
         written(&PartialFile::small(&at("data"), ".part", 6, None, None));
         assert_eq!(std::fs::read(at("other")).unwrap(), b"others");
+    }
+
+    #[test]
+    fn a_file_with_read_only_permissions_is_continued() {
+        let folder = tempfile::tempdir().unwrap();
+        let syncs = GroupSync::default();
+        // Root's threads ignore permissions otherwise.
+        let mut sets = capabilities(None).unwrap();
+        sets.effective -= CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
+        set_capabilities(None, sets).unwrap();
+        let write = |part: &PartialFile, at, bytes| {
+            part.write(at, &[Bytes::from_static(bytes)], &syncs).unwrap();
+        };
+        let is_writable = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o222 != 0;
+        for (name, is_replaced) in [("new", false), ("replaced", true)] {
+            let target = folder.path().join(name);
+            if is_replaced {
+                std::fs::write(&target, b"old").unwrap();
+                std::fs::set_permissions(&target, Permissions::from_mode(0o444)).unwrap();
+            }
+            let bits = (!is_replaced).then_some(FileMode::Masked(0o444));
+            let open = |kept| PartialFile::open(&target, ".part", 6, bits, None, kept).unwrap().0;
+            write(&open(&[]), 0, b"abc");
+            let again = open(std::slice::from_ref(&(0..3)));
+            write(&again, 3, b"def");
+            again.finish(None, true).unwrap();
+            assert_eq!(
+                (std::fs::read(&target).unwrap(), is_writable(&target)),
+                (b"abcdef".to_vec(), false)
+            );
+            let small = PartialFile::small(&target, ".part", 6, bits, None);
+            write(&small, 0, b"ghi");
+            write(&small, 3, b"jkl");
+            small.finish(None, true).unwrap();
+            assert_eq!(
+                (std::fs::read(&target).unwrap(), is_writable(&target)),
+                (b"ghijkl".to_vec(), false)
+            );
+        }
     }
 
     #[test]
