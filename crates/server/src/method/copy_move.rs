@@ -119,7 +119,8 @@ async fn check_partial(
     if there.is_directory() {
         return Err(partial_directory());
     }
-    context.unfinished.begin(context, request, to, there.size.unwrap_or_default()).await
+    let bytes = there.size.unwrap_or_default();
+    context.unfinished.begin(context, request, to, bytes).await.map(drop)
 }
 
 /// The error of a directory with the name of a partial file, in which files would be hidden.

@@ -32,6 +32,7 @@ use crate::http_error::HttpError;
 use crate::method::digest_fields::{announced_file, mismatch};
 use crate::method::preconditions::{Conditions, no_parent};
 use crate::method::put::mtime::{accepted, client_mtime};
+use crate::method::unfinished_files::UnfinishedFile;
 use crate::request::ServerRequest;
 use crate::response::ServerResponse;
 use crate::response::buffer_pool::{ChargePurpose, ConnectionMemory, MemoryCharge};
@@ -126,18 +127,18 @@ pub(crate) async fn handle(
     }
     if let Some(field) = request.headers.get(header::CONTENT_RANGE) {
         let part = part(&request.path, field.as_bytes(), request.body.length(), limit)?;
-        context.unfinished.begin(context, &request, &request.path, part.1).await?;
-        return put_part(context, request, part).await;
+        let counted = context.unfinished.begin(context, &request, &request.path, part.1).await?;
+        return put_part(context, request, counted, part).await;
     }
     let length = request.body.length().unwrap_or_default();
-    context.unfinished.begin(context, &request, &request.path, length).await?;
+    let counted = context.unfinished.begin(context, &request, &request.path, length).await?;
     let modified = client_mtime(&request)?;
     let only_new = request.headers.get(header::IF_NONE_MATCH).is_some_and(|value| value == "*");
     let replace = may_replace && !only_new;
     let precondition = conditions.on_target();
     // The checksums are known at the end.
     let options = CommitOptions { replace, checksums: Vec::new(), modified, precondition };
-    put_whole(context, request, limit, options).await
+    put_whole(context, request, counted, limit, options).await
 }
 
 pub(crate) fn too_large(limit: u64) -> HttpError {
@@ -148,6 +149,7 @@ pub(crate) fn too_large(limit: u64) -> HttpError {
 async fn put_whole(
     context: &ServerContext,
     request: ServerRequest,
+    counted: UnfinishedFile,
     limit: u64,
     commit: CommitOptions,
 ) -> Result<ServerResponse, HttpError> {
@@ -160,7 +162,7 @@ async fn put_whole(
         CreateOptions { size: body.length(), checksums: checksums.clone(), ..Default::default() };
     let writer = context.backend.create(path.path(), options).await.map_err(no_parent)?;
     let timings = Arc::clone(&body.tally);
-    receive(&mut body, &writer, 0..limit, &peer.memory).await?;
+    receive(context, &mut body, &writer, &counted, 0..limit, &peer.memory).await?;
     announced.extend(announced_file(body.trailers())?);
     let late = announced.iter().map(Checksum::algorithm).filter(|it| !checksums.contains(it));
     let late: Vec<_> = late.collect();
@@ -206,8 +208,10 @@ impl Batch {
 
 /// Writes a body as it arrives, which has to fit into `range`. Returns its length.
 async fn receive(
+    context: &ServerContext,
     body: &mut IncomingBody,
     writer: &Arc<dyn FileWriter>,
+    counted: &UnfinishedFile,
     range: Range<u64>,
     memory: &Arc<ConnectionMemory>,
 ) -> Result<u64, HttpError> {
@@ -229,6 +233,8 @@ async fn receive(
             has_memory = batch.push(bytes);
         }
         if batch.bytes >= BATCH_BYTES || is_over || !has_memory {
+            // The length may be unknown before.
+            counted.count(context, range.start + received).await?;
             if let Some((writing, _charge)) = writing.take() {
                 timings.disk(writing.await?);
             }
@@ -278,6 +284,7 @@ fn part(
 async fn put_part(
     context: &ServerContext,
     request: ServerRequest,
+    counted: UnfinishedFile,
     (range, total): (Range<u64>, u64),
 ) -> Result<ServerResponse, HttpError> {
     let of_file = |fields: &HeaderMap| match announced_file(fields)?.first() {
@@ -297,7 +304,8 @@ async fn put_part(
     let writer = created.map_err(no_parent)?;
     let size = range.end - range.start;
     let mut body = request.body;
-    if receive(&mut body, &writer, range, &request.peer.memory).await? != size {
+    let received = receive(context, &mut body, &writer, &counted, range, &request.peer.memory);
+    if received.await? != size {
         let what = "the length of the body differs from Content-Range";
         return Err(HttpError::new(StatusCode::BAD_REQUEST, what));
     }

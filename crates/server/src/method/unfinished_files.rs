@@ -1,5 +1,7 @@
 //! The partial files that clients have begun and not moved to their names, counted by client: those
 //! written in parts, those written at once, alone or in batches, and those copied or moved there.
+//! The size of a file counts as far as it is known: that which the client announced, or as much as
+//! has arrived ([`UnfinishedFile::count`]).
 //!
 //! A client is the name that the authorizer gives it, or else an address. The count is in memory: a
 //! partial file of an earlier run of the server is bounded in time only. A partial file leaves the
@@ -40,11 +42,23 @@ struct ClientCount {
 }
 
 impl Counts {
-    /// Counts a file, unless its client would then exceed `max`.
-    fn begin(&mut self, client: &str, path: &str, bytes: u64, max: ClientCount) -> bool {
-        if self.files.contains_key(path) {
+    /// Counts a file, unless its client would then exceed `max`. A file that is counted counts for
+    /// the client that makes it larger; it does not become smaller before it ends, as the request
+    /// that replaces it may fail.
+    fn count(&mut self, client: &str, path: &str, bytes: u64, max: ClientCount) -> bool {
+        let before = self.files.get(path).cloned();
+        if before.as_ref().is_some_and(|(_, counted)| bytes <= *counted) {
             return true;
         }
+        self.end(path);
+        let is_counted = self.add(client, path, bytes, max);
+        if let Some((owner, counted)) = before.filter(|_| !is_counted) {
+            self.add(&owner, path, counted, ClientCount { files: usize::MAX, bytes: u64::MAX });
+        }
+        is_counted
+    }
+
+    fn add(&mut self, client: &str, path: &str, bytes: u64, max: ClientCount) -> bool {
         if self.files.len() >= MAX_COUNTED {
             *self = Self::default();
         }
@@ -82,46 +96,24 @@ impl Counts {
 }
 
 impl UnfinishedFiles {
-    /// Counts the file that a request writes at a path, which will have `bytes`, if it is a partial
-    /// file. Fails if its client has too many.
+    /// Counts the file that a request writes at a path, which has `bytes` as far as is known, if it
+    /// is a partial file. Fails if its client has too many.
     pub(crate) async fn begin(
         &self,
         context: &ServerContext,
         request: &ServerRequest,
         path: &NamespacePath,
         bytes: u64,
-    ) -> Result<(), HttpError> {
+    ) -> Result<UnfinishedFile, HttpError> {
         let path = path.path();
         if !is_partial(path) {
-            return Ok(());
+            return Ok(UnfinishedFile(None));
         }
-        let limits = context.limits();
-        let max = ClientCount {
-            files: limits.unfinished_files,
-            bytes: limits.unfinished_bytes.unwrap_or(u64::MAX),
-        };
         let named = context.client_name(request).ok().filter(|name| !name.is_empty());
         let client = named.unwrap_or_else(|| request.peer.address.ip().to_string());
-        if lock(&self.0).begin(&client, path, bytes, max) {
-            return Ok(());
-        }
-        let counted = lock(&self.0).of(&client);
-        let backend = &context.backend;
-        let there =
-            backend.describe(counted.clone(), Details::default(), Arc::new(|_| false)).await?;
-        let mut counts = lock(&self.0);
-        for (path, _) in counted.iter().zip(there).filter(|(_, there)| there.is_none()) {
-            counts.end(path);
-        }
-        if counts.begin(&client, path, bytes, max) {
-            return Ok(());
-        }
-        let what = format!(
-            "this client has too many unfinished uploads: at most {} files and {} bytes are \
-             allowed; move them to their names with MOVE, or remove them with DELETE",
-            max.files, max.bytes
-        );
-        Err(HttpError::new(StatusCode::INSUFFICIENT_STORAGE, what))
+        let file = UnfinishedFile(Some((client, path.to_owned())));
+        file.count(context, bytes).await?;
+        Ok(file)
     }
 
     /// Forgets a path, which was removed.
@@ -136,6 +128,43 @@ impl UnfinishedFiles {
     }
 }
 
+/// A file that a client writes, if it is a partial file: the client, and the path.
+#[derive(Debug)]
+pub(crate) struct UnfinishedFile(Option<(String, String)>);
+
+impl UnfinishedFile {
+    /// Counts the file with `bytes`, if that is more than before. Fails if its client has too many.
+    pub(crate) async fn count(&self, context: &ServerContext, bytes: u64) -> Result<(), HttpError> {
+        let Some((client, path)) = &self.0 else { return Ok(()) };
+        let limits = context.limits();
+        let max = ClientCount {
+            files: limits.unfinished_files,
+            bytes: limits.unfinished_bytes.unwrap_or(u64::MAX),
+        };
+        let counts = &context.unfinished.0;
+        if lock(counts).count(client, path, bytes, max) {
+            return Ok(());
+        }
+        let counted = lock(counts).of(client);
+        let backend = &context.backend;
+        let there =
+            backend.describe(counted.clone(), Details::default(), Arc::new(|_| false)).await?;
+        let mut counts = lock(counts);
+        for (path, _) in counted.iter().zip(there).filter(|(_, there)| there.is_none()) {
+            counts.end(path);
+        }
+        if counts.count(client, path, bytes, max) {
+            return Ok(());
+        }
+        let what = format!(
+            "this client has too many unfinished uploads: at most {} files and {} bytes are \
+             allowed; move them to their names with MOVE, or remove them with DELETE",
+            max.files, max.bytes
+        );
+        Err(HttpError::new(StatusCode::INSUFFICIENT_STORAGE, what))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,15 +173,20 @@ mod tests {
     fn files_and_bytes_are_counted_by_client() {
         let max = ClientCount { files: 2, bytes: 100 };
         let mut counts = Counts::default();
-        assert!(counts.begin("a", "1", 60, max) && counts.begin("a", "1", 60, max));
-        assert!(!counts.begin("a", "2", 41, max) && counts.begin("a", "2", 40, max));
-        assert!(!counts.begin("a", "3", 0, max) && counts.begin("b", "3", 100, max));
-        assert!(!counts.begin("b", "4", u64::MAX, max));
+        assert!(counts.count("a", "1", 60, max) && counts.count("a", "1", 60, max));
+        assert!(!counts.count("a", "2", 41, max) && counts.count("a", "2", 40, max));
+        assert!(!counts.count("a", "3", 0, max) && counts.count("b", "3", 100, max));
+        assert!(!counts.count("b", "4", u64::MAX, max));
+        // A file becomes larger, for the client that makes it so.
+        assert!(counts.count("b", "4", 0, max) && !counts.count("b", "4", 1, max));
+        assert!(!counts.count("a", "2", 41, max) && counts.count("a", "2", 10, max));
+        assert_eq!(counts.clients["a"], ClientCount { files: 2, bytes: 100 });
+        counts.end("4");
         counts.rename("2", "5");
-        assert!(!counts.begin("a", "2", 0, max));
+        assert!(!counts.count("a", "2", 0, max));
         counts.end("5");
         counts.end("5");
-        assert!(counts.begin("a", "4", 40, max));
+        assert!(counts.count("a", "4", 40, max));
         for path in ["1", "3", "4"] {
             counts.end(path);
         }

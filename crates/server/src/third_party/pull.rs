@@ -63,13 +63,15 @@ pub(crate) async fn handle(
         }
         Err(error) => return Ok(failed(slot, error)),
     };
-    context.unfinished.begin(context, request, &request.path, size.unwrap_or_default()).await?;
+    let known = size.unwrap_or_default();
+    let counted = context.unfinished.begin(context, request, &request.path, known).await?;
     let streams = copy_request.streams.unwrap_or(usize::MAX).min(copier.settings.streams);
     let remote = Arc::new(PullSourceStorage::new(&copier.network, &copy_request.other, size));
     let source = Arc::clone(remote.source());
-    let target = PullTarget::new(Arc::clone(context), request.path.clone(), source, streams);
+    let target =
+        PullTarget::new(Arc::clone(context), request.path.clone(), counted, source, streams);
     // For an unknown size, this checks at least that the file can be created.
-    target.begin(size.unwrap_or(0)).await?;
+    target.begin(known).await?;
     let target = Arc::new(target);
     let copier = Arc::clone(copier);
     let interval = copier.settings.marker();

@@ -9,6 +9,7 @@ use crate::context::ServerContext;
 use crate::http_error::HttpError;
 use crate::method::preconditions::no_parent;
 use crate::method::put::{not_committed, too_large};
+use crate::method::unfinished_files::UnfinishedFile;
 use crate::third_party::copier::local_error;
 use crate::third_party::perf_markers::CopyProgress;
 use async_trait::async_trait;
@@ -29,6 +30,7 @@ use std::sync::{Arc, Mutex};
 pub(crate) struct PullTarget {
     context: Arc<ServerContext>,
     path: NamespacePath,
+    counted: UnfinishedFile,
     /// Blocks written at a time.
     streams: usize,
     source: Arc<HttpSource>,
@@ -56,10 +58,11 @@ impl PullTarget {
     pub(crate) fn new(
         context: Arc<ServerContext>,
         path: NamespacePath,
+        counted: UnfinishedFile,
         source: Arc<HttpSource>,
         streams: usize,
     ) -> Self {
-        Self { context, path, streams, source, state: Mutex::default() }
+        Self { context, path, counted, streams, source, state: Mutex::default() }
     }
 
     /// The path that the file will have.
@@ -73,6 +76,7 @@ impl PullTarget {
         if size > limit {
             return Err(too_large(limit));
         }
+        self.counted.count(&self.context, size).await?;
         let options = CreateOptions { size: Some(size), ..CreateOptions::default() };
         let created = self.context.backend.create(self.path.path(), options).await;
         let writer = created.map_err(no_parent)?;

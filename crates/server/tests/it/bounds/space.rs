@@ -109,6 +109,28 @@ fn unfinished_parts_are_bounded_for_each_client() {
 }
 
 #[test]
+fn unfinished_bytes_are_counted_as_they_become_known() {
+    let served = Served::new(|settings| {
+        settings.write = true;
+        settings.limits.unfinished_bytes = Some(10);
+    });
+    let chunked = |number, bytes: usize| {
+        let (mut stream, path, body) = (served.connect(), name(number), "x".repeat(bytes));
+        let head = format!("PUT {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
+        let body = format!("Transfer-Encoding: chunked\r\n\r\n{bytes:x}\r\n{body}\r\n0\r\n\r\n");
+        stream.write_all((head + &body).as_bytes()).unwrap();
+        reply(&mut stream).status
+    };
+    assert_eq!((chunked(1, 11), chunked(2, 6), chunked(3, 5)), (507, 201, 507));
+    assert_eq!((chunked(2, 6), chunked(3, 4)), (204, 201), "what was refused takes nothing");
+    assert_eq!(part(&served, &name(4), "0-0/1", b"x"), 507);
+    assert_eq!(served.ask("DELETE", &name(3), &[], b"").status, 204);
+    let size = |size| part(&served, &name(4), &format!("0-0/{size}"), b"x");
+    assert_eq!((size(1), size(4), size(5), size(4)), (204, 204, 507, 204));
+    assert_eq!((chunked(2, 7), chunked(2, 6)), (507, 204));
+}
+
+#[test]
 fn partial_files_of_all_kinds_are_counted() {
     let served = Served::new(|settings| {
         settings.write = true;
