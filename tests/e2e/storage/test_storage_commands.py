@@ -197,7 +197,8 @@ def test_checksums_are_those_of_the_bytes(run, place):
 
 
 def test_checksum_lists_are_those_of_md5sum(run, place, tmp_path):
-    names = ("a b", "d/c", "back\\slash") if place.kind == "local" else ("a b", "d/c")
+    special = ("back\\slash", "tab\t", "line\nbreak\r", "\t\\\n", " ") if place.kind == "local" else ()
+    names = ("a b", "d/c", *special)
     contents = {name: name.encode() * 1000 for name in names}
     urls = [place.put(name, content) for name, content in contents.items()]
     told = run("checksum", "-a", "md5", *urls)

@@ -1,12 +1,13 @@
 //! Lists of checksums in the format of `md5sum` and `sha256sum`: one line per file, with the
 //! checksum in hexadecimal digits, two spaces and the name. If the name contains a line break or a
 //! backslash, the line begins with a backslash, and these characters are written as `\n`, `\r` and
-//! `\\`; other control characters, which these programs write as they are, as in JSON. Three other
-//! forms are also read: a star instead of the second space, `MD5 (NAME) = CHECKSUM`, and
-//! `md5:CHECKSUM  NAME`.
+//! `\\`. Tabs are written as they are. So are other control characters by these programs, but not
+//! here, where a terminal may show them: they are written as in JSON, in a line that these programs
+//! report as wrong. Three other forms are also read: a star instead of the second space,
+//! `MD5 (NAME) = CHECKSUM`, and `md5:CHECKSUM  NAME`.
 
 use hither::{Algorithm, Checksum};
-use hither_core::text::escape_controls;
+use hither_core::text::escape_lines;
 
 /// A checksum and the name of its file.
 #[derive(Debug, PartialEq, Eq)]
@@ -34,7 +35,7 @@ pub(super) fn line(value: &Checksum, name: &str) -> String {
 
 /// A name with its special characters escaped, in one line.
 pub(super) fn escaped(name: &str) -> String {
-    escape_controls(&name.replace('\\', r"\\")).into_owned()
+    escape_lines(&name.replace('\\', r"\\").replace('\n', r"\n")).into_owned()
 }
 
 /// The checksums in `text`. Without an algorithm, the number of digits selects it; eight digits are
@@ -128,6 +129,19 @@ mod tests {
             let list = parse(&format!("\n{line}\r\n"), None);
             let listed = ListedChecksum { name: name.to_owned(), expected: md5() };
             assert_eq!(list, ChecksumList { checksums: vec![listed], unread: 0 }, "{line}");
+        }
+    }
+
+    #[test]
+    fn only_what_md5sum_escapes_is_escaped_in_a_line_that_it_reads() {
+        let hex = md5().hex();
+        for (name, expected) in [
+            ("a\tb", format!("{hex}  a\tb\n")),
+            ("a\t\nb", format!("\\{hex}  a\t\\nb\n")),
+            ("\\\r", format!("\\{hex}  \\\\\\r\n")),
+            ("\u{1b}", format!("\\{hex}  \\u001b\n")),
+        ] {
+            assert_eq!(line(&md5(), name), expected);
         }
     }
 
