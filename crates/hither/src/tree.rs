@@ -13,8 +13,9 @@ use crate::file::origin::FileOrigin;
 use crate::tree::job_report::JobStart;
 use crate::tree::listing::{TreeListing, describe_tree};
 use crate::tree::root_opener::{OpenTree, RootOpener};
+use crate::tree::tree_url::is_root_file;
 use futures_util::future::{BoxFuture, FutureExt, Shared};
-use hither_core::error::{ErrorKind, Result};
+use hither_core::error::{Error, ErrorKind, Result};
 use std::fmt;
 use std::sync::Arc;
 
@@ -46,7 +47,8 @@ impl Client {
     ///
     /// As [`Client::open`]. Errors of the file or the tree are returned when the tree is used.
     pub fn open_tree(&self, url: &str, path: Option<&str>) -> Result<RemoteTree> {
-        Ok(RemoteTree::new(self.origin(url)?, path.map(str::to_owned), true))
+        let file = self.origin(url).map_err(|error| with_colon(error, url, path))?;
+        Ok(RemoteTree::new(file, path.map(str::to_owned), true))
     }
 }
 
@@ -118,6 +120,17 @@ impl RemoteTree {
     }
 }
 
+/// The error of a file that is not found. `URL:TREE` was perhaps the name of a file, if nothing but
+/// the colon shows where that ends.
+fn with_colon(error: Error, file: &str, tree: Option<&str>) -> Error {
+    let has_root_name = is_root_file(file.split('?').next().unwrap_or_default());
+    if error.kind() != ErrorKind::NotFound || tree.is_none() || has_root_name {
+        return error;
+    }
+    let what = "if the colon is part of the name of the file, write another one behind the name";
+    error.map_message(|message| format!("{message}; {what}"))
+}
+
 async fn open(
     file: Arc<FileOrigin>,
     path: Option<String>,
@@ -128,7 +141,8 @@ async fn open(
     if !known {
         file.source.expect_bulk();
     }
-    let root = opening.root().await?;
+    let root = opening.root().await;
+    let root = root.map_err(|error| with_colon(error, &file.name(), path.as_deref()))?;
     let tree = opening.tree(&root, path.as_deref()).await?;
     let mut open = opening.finish(tree, known);
     file.keep(open.keep.take());

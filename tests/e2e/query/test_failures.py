@@ -72,6 +72,16 @@ def test_a_missing_tree_lists_the_existing_ones(hither, site, small):
     assert_failed(draw(hither, site.link_in(small) + ":Tree"), NOT_FOUND, "Tree", "`T`")
 
 
+def test_a_colon_that_may_be_of_the_name_is_explained(hither, site, small, tmp_path):
+    site.put("scope:run7", small.path.read_bytes())
+    other = tmp_path / "scope"
+    for name in (site.url("scope"), str(other)):
+        assert_failed(draw(hither, f"{name}:run7"), NOT_FOUND, name, "write another one behind the name")
+    assert draw(hither, site.url("scope:run7:")).code == 0
+    for name in (site.url("none"), site.url("none.root")):
+        assert "another one behind" not in draw(hither, name if name.endswith("none") else f"{name}:T").err
+
+
 def test_an_rntuple_is_named_with_the_way_to_read_it(hither):
     path = sample(SAMPLES / "ntpl001_staff_rntuple_v1-0-0-0.root")
     assert_failed(hither("tree", path, "--no-store"), UNSUPPORTED, "no trees", "RNTuple Staff: read it from Python")

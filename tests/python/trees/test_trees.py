@@ -411,6 +411,10 @@ def test_a_tree_is_named_behind_its_file(path, tree, site, client, tmp_path):
     assert hither.open_tree(colon, client=client).num_entries == tree.num_entries
     assert hither.open_tree(f"{colon}:T", client=client).num_entries == tree.num_entries
     assert hither.open_tree(f"{colon}", "T", client=client).num_entries == tree.num_entries
+    for name, end in (("scope:f.root.1", ""), ("scope:run7", ":"), ("x.ROOT.2", ":T")):
+        url = site.put(name, path.read_bytes())
+        found = hither.open_tree(url + end, client=client)
+        assert (found.url, found.num_entries) == (url, tree.num_entries)
 
 
 def test_a_dataset_takes_the_trees_of_its_files_as_filesets_have_them(path, tree, client):

@@ -3,6 +3,9 @@
 use crate::client::storage_path::local_path;
 use hither_transport::{Location, redact_url};
 
+/// The end of the names of ROOT files.
+const ROOT: &str = ".root";
+
 /// A file and, perhaps, a tree in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeUrl {
@@ -23,10 +26,11 @@ impl TreeUrl {
         }
     }
 
-    /// Splits `text` after `.root:` if that occurs, else at the last colon in the last component of
-    /// the path, unless `.root` ends it: that is a file with a colon in its name. A colon before a
-    /// port, in a query, or after a scheme does not split, nor does one in the name of a local file
-    /// that exists. A colon at the end splits off no tree.
+    /// Splits `text` at the last colon behind `.root` or, for a part of a data set, `.root.1`, as
+    /// uproot does. If there is none, it splits at the last colon in the last component of the
+    /// path, unless `.root` or `.root.1` ends it: that is a file with a colon in its name. A colon
+    /// before a port, in a query, or after a scheme does not split, nor does one in the name of a
+    /// local file that exists. A colon at the end splits off no tree: it ends the name of any file.
     ///
     /// ```
     /// use hither::TreeUrl;
@@ -47,12 +51,12 @@ impl TreeUrl {
             None => 0,
         };
         let path = &text[path_start..];
-        let split = path.find(".root:").map(|at| at + ".root".len()).or_else(|| {
+        let mut colons = path.rmatch_indices(':').map(|(at, _)| at);
+        let split = colons.find(|at| is_root_file(&path[..*at])).or_else(|| {
             let last = path.rfind('/').map_or(0, |slash| slash + 1);
-            let component = &path[last..];
-            let end = component.find('?').unwrap_or(component.len());
-            let is_file = component[..end].ends_with(".root");
-            component[..end].rfind(':').filter(|_| !is_file).map(|colon| last + colon)
+            let component = path[last..].split('?').next().unwrap_or_default();
+            let colon = component.rfind(':').filter(|_| !is_root_file(component));
+            colon.map(|colon| last + colon)
         });
         match split {
             Some(at) if path.len() > at + 1 => Self {
@@ -66,6 +70,16 @@ impl TreeUrl {
             _ => Self { url: text.to_owned(), tree: None },
         }
     }
+}
+
+/// Returns true for the names of files by which a tree is recognised: `run.root`, `run.ROOT.1`.
+pub(crate) fn is_root_file(name: &str) -> bool {
+    let numbered = name
+        .rsplit_once('.')
+        .filter(|(_, part)| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
+    let name = numbered.map_or(name, |(name, _)| name);
+    let end = name.len().checked_sub(ROOT.len()).and_then(|at| name.get(at..));
+    end.is_some_and(|end| end.eq_ignore_ascii_case(ROOT))
 }
 
 #[cfg(test)]
@@ -91,6 +105,14 @@ mod tests {
             ("http://h/a:b.root:T", "http://h/a:b.root", Some("T")),
             ("a:b.root", "a:b.root", None),
             ("http://h/a:b:", "http://h/a:b", None),
+            ("h/scope:f.root.1", "h/scope:f.root.1", None),
+            ("http://h/scope:f.root.1?x=y", "http://h/scope:f.root.1?x=y", None),
+            ("http://h/scope:f.root.1:T", "http://h/scope:f.root.1", Some("T")),
+            ("root://h//f.root.12:a/T:x", "root://h//f.root.12", Some("a/T:x")),
+            ("s3://b/f.ROOT:T", "s3://b/f.ROOT", Some("T")),
+            ("f.root:a.root:T", "f.root:a.root", Some("T")),
+            ("http://h/f.root.:T", "http://h/f.root.", Some("T")),
+            ("http://h/é:oot:T", "http://h/é:oot", Some("T")),
             ("", "", None),
         ] {
             let parsed = TreeUrl::parse(text);
