@@ -173,17 +173,22 @@ impl Replicas {
                     return Ok(response);
                 }
                 Err(failed) => {
+                    // A request that is too large is made smaller by the limits of the leader,
+                    // which may be another replica meanwhile.
+                    let is_led = Arc::ptr_eq(&replica, &self.leader());
+                    let is_final = |error: &&Error| {
+                        let is_of_request = classify(error) == FailureScope::Request;
+                        is_of_request && (is_led || error.kind() != ErrorKind::TooLarge)
+                    };
+                    if let Some(fault) = failed.iter().find(is_final) {
+                        return Err(fault.clone());
+                    }
                     let refused = failed.iter().position(Error::is_refused_connection);
                     if let Some(position) = refused.filter(|_| failover && refusing.is_none()) {
                         refusing = Some((replica, errors.len() + position));
                     }
                     errors.extend(failed);
                 }
-            }
-            if let Some(fault) =
-                errors.iter().find(|error| classify(error) == FailureScope::Request)
-            {
-                return Err(fault.clone());
             }
         }
     }

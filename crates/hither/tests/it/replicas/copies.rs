@@ -50,14 +50,16 @@ fn stating_checksum(server: MockHttpServer, of: &[u8]) -> MockHttpServer {
     server.with_fault(FaultTrigger::Always, Fault::Field("Digest", format!("adler32={sum}")))
 }
 
-fn client(store: Option<&Path>, url: &str, elsewhere: &[String]) -> Client {
+fn config(store: Option<&Path>, url: &str, elsewhere: &[String]) -> ClientConfig {
     let mut config = ClientConfig::default();
     config.transport.max_connections = 6;
-    config.transport.first_byte_timeout = Duration::from_secs(1);
-    config.transport.no_progress_timeout = Duration::from_secs(1);
     config.store = store.map(Path::to_owned);
     config.mirrors.add(Mirror { prefix: url.to_owned(), elsewhere: elsewhere.to_vec() });
-    Client::new(config).unwrap()
+    config
+}
+
+fn client(store: Option<&Path>, url: &str, elsewhere: &[String]) -> Client {
+    Client::new(config(store, url, elsewhere)).unwrap()
 }
 
 fn copy(client: &Client, source: &str, target: &Path) -> CopySummary {
@@ -124,7 +126,10 @@ fn a_copy_uses_all_replicas_and_survives_one_that_dies_one_that_hangs_and_a_corr
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("copy");
     let others = [dying.url(), hanging.url(), corrupt.url()];
-    let client = client(None, &good.url(), &others);
+    let mut config = config(None, &good.url(), &others);
+    config.transport.first_byte_timeout = Duration::from_secs(1);
+    config.transport.no_progress_timeout = Duration::from_secs(1);
+    let client = Client::new(config).unwrap();
     let summary = copy(&client, &good.url(), &target);
     assert!(summary.failures.is_empty(), "{:?}", summary.failures);
     assert_eq!(std::fs::read(&target).unwrap(), bytes());
