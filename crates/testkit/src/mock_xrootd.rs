@@ -82,6 +82,7 @@ struct State {
     seen: HashMap<FaultStage, usize>,
     /// Bytes from and to the client on each connection.
     crossed: Vec<(usize, usize)>,
+    stalls: usize,
     log: Vec<Logged>,
 }
 
@@ -178,6 +179,12 @@ impl MockXrootdServer {
     #[must_use]
     pub fn url_of(&self, path: &str) -> String {
         format!("root://{}/{path}", self.running.address())
+    }
+
+    /// Number of requests so far that get no response ([`Fault::Unanswered`]).
+    #[must_use]
+    pub fn stalls(&self) -> usize {
+        self.shared.state().stalls
     }
 
     /// All requests so far, in the order of arrival.

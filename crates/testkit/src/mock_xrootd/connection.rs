@@ -58,6 +58,7 @@ async fn converse(
             let early = matches!(incoming, IncomingRequest::TooEarly { .. });
             let mut answer = Vec::from(connection.outgoing().take_all());
             let mut is_dropped = false;
+            let mut is_unanswered = false;
             if let IncomingRequest::Request { stream, request } = incoming {
                 let faults = note(&shared, number, &request);
                 let mut state = shared.state();
@@ -67,10 +68,12 @@ async fn converse(
                 let tree = state.tree.as_mut();
                 answer.extend(files.answer(&mut connection, stream, request, &faults, tree));
                 is_dropped = faults.contains(&Fault::Dropped);
+                is_unanswered = faults.contains(&Fault::Unanswered);
             }
             if !line.write(&answer).await? || is_dropped || line.ends_behind(nth) {
                 return line.strike().await;
             }
+            shared.state().stalls += usize::from(is_unanswered);
             if early {
                 return line.reset();
             }

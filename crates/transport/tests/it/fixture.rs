@@ -11,8 +11,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// Time after which a test is considered to hang. It measures nothing.
-const HANGS: Duration = Duration::from_secs(120);
+/// Time after which a test is considered to hang. It measures nothing, and is longer than what
+/// [`past_stalls`] lets pass.
+const HANGS: Duration = Duration::from_secs(600);
 
 /// Maximum number of retries; a reader with more would never end.
 const MAX_RETRIES: u64 = 200;
@@ -57,8 +58,7 @@ pub(crate) fn impatient() -> TransportConfig {
 /// Timeouts that only [`past_stalls`] lets expire: no machine is that busy.
 pub(crate) fn patient(connections: usize) -> TransportConfig {
     let mut config = with_connections(connections);
-    config.first_byte_timeout = PASSED;
-    config.no_progress_timeout = PASSED;
+    (config.first_byte_timeout, config.no_progress_timeout) = (PASSED, PASSED);
     config
 }
 
@@ -79,11 +79,15 @@ pub(crate) async fn pass(time: Duration) {
     tokio::time::advance(time).await;
 }
 
-/// The result of `work`, during which the timeouts of [`patient`] expire at each stall of `peer`.
-pub(crate) async fn past_stalls<T>(peer: &MockHttpServer, work: impl Future<Output = T>) -> T {
+/// The result of `work`, during which the timeouts of [`patient`] expire whenever the number of
+/// `stalls` of a server grows.
+pub(crate) async fn past_stalls<T: Send>(
+    stalls: impl Fn() -> usize + Send + Sync,
+    work: impl Future<Output = T> + Send,
+) -> T {
     let passing = async {
-        for stalls in 1.. {
-            assert!(task_until(|| peer.stalls() >= stalls).await, "no stall {stalls}");
+        for number in 1.. {
+            assert!(task_until(|| stalls() >= number).await, "no stall {number}");
             pass(PASSED).await;
         }
     };
@@ -165,10 +169,12 @@ pub(crate) async fn read_with(
     drive(reader, ranges, tail).await
 }
 
-/// Reads `ranges` without the gaps between them, regardless of the cost of requests.
+/// Reads `ranges` without the gaps between them, regardless of the cost of requests, from a server
+/// that refuses some of them for as long as it takes.
 pub(crate) async fn read_exactly(source: &dyn Source, ranges: &[Range<u64>]) -> Result<Got, Error> {
     let mut config = reader_config();
     config.exact = true;
+    config.retry.busy_timeout = HANGS;
     drive(Reader::new(source, None, config), ranges, 0).await
 }
 
@@ -204,7 +210,7 @@ pub(crate) async fn expect_bytes(
     requests: usize,
 ) {
     let source = source(&peer.url(), config);
-    let got = past_stalls(peer, read(&source, &THREE)).await;
+    let got = past_stalls(|| peer.stalls(), read(&source, &THREE)).await;
     let got = got.unwrap_or_else(|error| panic!("{what}: {error:?}"));
     got.is_exact(&content(LARGE), &THREE).unwrap_or_else(|error| panic!("{what}: {error}"));
     let sent = peer.log().len();
@@ -220,7 +226,7 @@ pub(crate) async fn expect_error(
     requests: usize,
 ) {
     let source = source(&peer.url(), config);
-    match past_stalls(peer, read(&source, &THREE)).await {
+    match past_stalls(|| peer.stalls(), read(&source, &THREE)).await {
         Ok(_) => panic!("{what}: went well, expected {kind:?}"),
         Err(error) => assert_eq!(error.kind(), kind, "{what}: {error:?}"),
     }

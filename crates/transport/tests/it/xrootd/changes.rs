@@ -1,7 +1,7 @@
 //! Changes at XRootD servers: lost, late and wrong responses, and outcomes that are checked.
 
 use crate::changes::{NEW, OLD, carry_out, put};
-use crate::fixture::network;
+use crate::fixture::{network, past_stalls, patient};
 use futures_util::future::join_all;
 use hither_core::storage::PutOptions;
 use hither_core::{Error, ErrorKind, Storage};
@@ -20,11 +20,12 @@ const VERBS: [(&str, &[&str], &[&str]); 5] = [
     ("MKCOL", &[], &["/d/new/"]),
 ];
 
-fn storage(server: &MockXrootdServer) -> XrootdStorage {
-    let mut config = TransportConfig::default();
-    config.first_byte_timeout = Duration::from_secs(1);
-    config.no_progress_timeout = Duration::from_secs(1);
+fn storage(server: &MockXrootdServer, config: TransportConfig) -> XrootdStorage {
     XrootdStorage::new(Location::parse(&server.url_of("/d")).unwrap(), network(config))
+}
+
+fn patient_storage(server: &MockXrootdServer) -> XrootdStorage {
+    storage(server, patient(TransportConfig::default().max_connections))
 }
 
 /// The number of requests that change names.
@@ -33,13 +34,9 @@ fn changes(server: &MockXrootdServer) -> usize {
     server.log().iter().filter(|logged| is_change(logged.name)).count()
 }
 
-/// The outcome of `verb` where these faults occur at the requests that change names that `when`
-/// selects, and the server afterwards.
-async fn attempted(
-    verb: &str,
-    when: FaultTrigger,
-    faults: &[Fault],
-) -> (Result<(), Error>, MockXrootdServer) {
+/// A server with what `verb` needs, and these faults at the requests that change names that `when`
+/// selects.
+fn server(verb: &str, when: FaultTrigger, faults: &[Fault]) -> MockXrootdServer {
     let (_, before, _) = VERBS.iter().find(|(name, ..)| *name == verb).unwrap();
     let server = MockXrootdServer::start_tree().unwrap();
     for path in *before {
@@ -49,8 +46,17 @@ async fn attempted(
         }
     }
     faults.iter().for_each(|fault| server.add_fault(FaultStage::Change, when, fault.clone()));
-    let verb = if verb == "RMDIR" { "DELETE" } else { verb };
-    let done = carry_out(verb, &storage(&server)).await;
+    server
+}
+
+async fn changed(verb: &str, storage: &XrootdStorage) -> Result<(), Error> {
+    carry_out(if verb == "RMDIR" { "DELETE" } else { verb }, storage).await
+}
+
+/// The outcome of `verb` where these faults occur once, and the server afterwards.
+async fn attempted(verb: &str, faults: &[Fault]) -> (Result<(), Error>, MockXrootdServer) {
+    let server = server(verb, FaultTrigger::Nth(0), faults);
+    let done = changed(verb, &patient_storage(&server)).await;
     (done, server)
 }
 
@@ -78,7 +84,12 @@ async fn what_was_not_carried_out_is_never_a_success() {
         let of_response = matches!(fault, Fault::Status(_) | Fault::WrongStream | Fault::Length(_));
         let faults =
             if of_response { vec![Fault::Undone, fault.clone()] } else { vec![fault.clone()] };
-        let (done, server) = attempted(verb, FaultTrigger::Always, &faults).await;
+        let server = server(verb, FaultTrigger::Always, &faults);
+        // A timeout that expires too early is an error like the others.
+        let mut config = TransportConfig::default();
+        config.first_byte_timeout = Duration::from_secs(1);
+        config.no_progress_timeout = Duration::from_secs(1);
+        let done = changed(verb, &storage(&server, config)).await;
         assert!(done.is_err(), "{verb} {fault:?}");
         // A partial file stays where the server refuses to remove it.
         let seen = server.paths().into_iter().filter(|path| !path.contains(".hither-"));
@@ -93,7 +104,6 @@ async fn what_was_carried_out_is_a_success_whatever_the_response() {
     let faults = [
         vec![Fault::Dropped],
         done(Fault::Dropped),
-        done(Fault::Unanswered),
         done(Fault::LaterNever(0)),
         done(Fault::Refused(ErrorCode::FS_ERROR)),
         done(Fault::Refused(ErrorCode::SERVER_ERROR)),
@@ -109,7 +119,7 @@ async fn what_was_carried_out_is_a_success_whatever_the_response() {
     ];
     let trials = faults.iter().flat_map(|faults| VERBS.map(|it| (faults, it)));
     join_all(trials.map(|(faults, (verb, _, after))| async move {
-        let (done, server) = attempted(verb, FaultTrigger::Nth(0), faults).await;
+        let (done, server) = attempted(verb, faults).await;
         // A directory has no version: another client may have made it again.
         if verb == "RMDIR" && faults[..] == [Fault::Dropped] {
             assert!(done.unwrap_err().may_have_been_carried_out());
@@ -121,6 +131,18 @@ async fn what_was_carried_out_is_a_success_whatever_the_response() {
         assert_eq!(changes(&server), 1 + usize::from(is_repeated), "{verb} {faults:?}");
     }))
     .await;
+}
+
+#[tokio::test]
+async fn what_was_carried_out_is_a_success_without_a_response() {
+    for (verb, _, after) in VERBS {
+        let server = server(verb, FaultTrigger::Nth(0), &[Fault::Done, Fault::Unanswered]);
+        let storage = patient_storage(&server);
+        let done = past_stalls(|| server.stalls(), changed(verb, &storage)).await;
+        assert!(done.is_ok(), "{verb}: {done:?}");
+        assert_eq!((server.stalls(), changes(&server)), (1, 1), "{verb}");
+        assert_eq!(server.paths(), after, "{verb}");
+    }
 }
 
 /// A manager hands each change to a server that has the file: that one's response counts.
@@ -144,8 +166,7 @@ async fn a_change_is_that_of_the_server_to_which_a_manager_redirects() {
                 let fault = Fault::Refused(ErrorCode::FS_ERROR);
                 data.add_fault(FaultStage::Change, FaultTrigger::Always, fault);
             }
-            let verb = if verb == "RMDIR" { "DELETE" } else { verb };
-            let done = carry_out(verb, &storage(&manager)).await;
+            let done = changed(verb, &patient_storage(&manager)).await;
             assert_eq!(done.is_err(), is_refused, "{verb}: {done:?}");
             assert_eq!(data.paths(), if is_refused { before } else { after }, "{verb}");
             assert_eq!(manager.paths(), before, "{verb}");
@@ -157,7 +178,7 @@ async fn a_change_is_that_of_the_server_to_which_a_manager_redirects() {
 async fn a_removal_is_not_repeated_where_another_client_has_made_the_file_again() {
     let faults = [Fault::Done, Fault::MadeAgain, Fault::Dropped];
     for verb in ["DELETE", "RMDIR"] {
-        let (done, server) = attempted(verb, FaultTrigger::Nth(0), &faults).await;
+        let (done, server) = attempted(verb, &faults).await;
         done.unwrap();
         assert_eq!(changes(&server), 1, "{verb}");
         assert_eq!(server.bytes("/d/old").unwrap(), OF_ANOTHER_CLIENT, "{verb}");
@@ -167,7 +188,7 @@ async fn a_removal_is_not_repeated_where_another_client_has_made_the_file_again(
 #[tokio::test]
 async fn a_rename_is_not_repeated_where_another_client_has_made_the_file_again() {
     let faults = [Fault::Done, Fault::MadeAgain, Fault::Dropped];
-    let (done, server) = attempted("MOVE", FaultTrigger::Nth(0), &faults).await;
+    let (done, server) = attempted("MOVE", &faults).await;
     done.unwrap();
     assert_eq!(changes(&server), 1);
     let held = ["/d/new", "/d/old"].map(|path| server.bytes(path).unwrap());
@@ -182,7 +203,7 @@ async fn a_file_that_was_there_before_does_not_show_a_rename() {
     for fault in [Fault::Removed, Fault::Dropped] {
         server.add_fault(FaultStage::Change, FaultTrigger::Nth(0), fault);
     }
-    let error = storage(&server).rename("old", "new", true).await.unwrap_err();
+    let error = patient_storage(&server).rename("old", "new", true).await.unwrap_err();
     assert!(error.may_have_been_carried_out(), "{error}");
     assert_eq!(server.bytes("/d/new").unwrap(), b"NEW");
     // The same with an upload, whose partial file is gone.
@@ -192,7 +213,7 @@ async fn a_file_that_was_there_before_does_not_show_a_rename() {
         server.add_fault(FaultStage::Change, FaultTrigger::Nth(0), fault);
     }
     let options = PutOptions { overwrite: true, ..PutOptions::default() };
-    let error = put(&storage(&server), "new", options).await.unwrap_err();
+    let error = put(&patient_storage(&server), "new", options).await.unwrap_err();
     assert!(error.may_have_been_carried_out(), "{error}");
     assert_eq!(server.bytes("/d/new").unwrap(), b"old bytes");
 }
@@ -203,7 +224,7 @@ async fn a_file_that_is_stored_in_part_replaces_nothing() {
     server.store("/d/file", OLD);
     server.add_fault(FaultStage::Write, FaultTrigger::Always, Fault::Short(5));
     let options = PutOptions { overwrite: true, ..PutOptions::default() };
-    let error = put(&storage(&server), "file", options).await.unwrap_err();
+    let error = put(&patient_storage(&server), "file", options).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
     let expected = format!("4 bytes on the server, expected {}", NEW.len());
     assert!(error.to_string().contains(&expected), "{error}");
