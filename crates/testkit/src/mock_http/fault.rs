@@ -15,6 +15,8 @@ pub enum FaultTrigger {
     Every(usize),
     /// The first request for each path with this text.
     FirstFor(&'static str),
+    /// Every request for a path with this text.
+    For(&'static str),
 }
 
 impl FaultTrigger {
@@ -27,6 +29,7 @@ impl FaultTrigger {
             Self::From(first) => request >= first,
             Self::Before(end) => request < end,
             Self::FirstFor(text) => is_first && target.contains(text),
+            Self::For(text) => target.contains(text),
             Self::Every(run) => run > 0 && request % run == run - 1,
         }
     }
