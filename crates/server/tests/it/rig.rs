@@ -94,11 +94,12 @@ impl Served {
     }
 
     /// A server with an authorizer other than that of its settings, which allows listings of
-    /// infinite depth.
+    /// infinite depth, and has metrics.
     pub(crate) fn with(authorizer: Arc<dyn Authorizer>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut settings = settings(folder.path());
         settings.limits.infinite_depth = true;
+        settings.metrics = Some("127.0.0.1:0".parse().unwrap());
         let server = Server::start_with(settings, authorizer).unwrap();
         Self { folder, server: Some(server), files: None }
     }

@@ -1,9 +1,15 @@
 //! Requests whose clients are gone, and short requests concurrent with long ones.
 
 use crate::rig::Served;
+use crate::running::metric;
+use hither_server::{AccessRequest, Authorizer, Decision, PrepareFuture};
 use hither_testkit::waiting::wait_until;
+use http::HeaderMap;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::symlink;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// A sparse file whose hash takes much longer than a connection of `served` waits for a response.
@@ -65,19 +71,57 @@ fn short_requests_are_answered_while_long_ones_run() {
     assert_eq!(served.ask("MOVE", "/d/new", &["Destination: /d/moved"], b"").status, 201);
 }
 
+/// Allows everything, and holds the reader of a link to `held` until it is opened.
+#[derive(Debug, Default)]
+struct Gate {
+    is_reached: AtomicBool,
+    is_open: AtomicBool,
+}
+
+impl Authorizer for Gate {
+    fn decide(&self, asking: &AccessRequest<'_>) -> Decision {
+        if asking.path == "held" {
+            self.is_reached.store(true, Ordering::Release);
+            assert!(wait_until(|| self.is_open.load(Ordering::Acquire)), "the gate stays closed");
+        }
+        Decision::Allowed
+    }
+
+    fn writes(&self) -> bool {
+        true
+    }
+
+    fn hides(&self) -> bool {
+        false
+    }
+
+    fn name(&self, _: &AccessRequest<'_>) -> Result<String, Decision> {
+        Ok(String::new())
+    }
+
+    fn prepare(&self, _: &HeaderMap) -> Option<PrepareFuture> {
+        None
+    }
+}
+
 #[test]
 fn a_copy_whose_client_is_gone_ends_and_leaves_nothing() {
-    let served = Served::new(|settings| {
-        settings.write = true;
-        settings.limits.disk_threads = 8;
-    });
-    for n in 0..3000 {
-        served.file(&format!("d/{n}"), b"1");
+    let gate = Arc::new(Gate::default());
+    let served = Served::with(Arc::<Gate>::clone(&gate));
+    for name in ["held", "d/file"] {
+        served.file(name, b"1");
+    }
+    // Whatever the order of the names, the copy of one link is followed by that of the other.
+    for link in ["one", "two"] {
+        symlink("../held", served.path().join("d").join(link)).unwrap();
     }
     let stream = requested(&served, "COPY", "/d", "Destination: /e");
-    let is_copying = || served.names().iter().any(|name| name.starts_with(".hither-"));
-    assert!(wait_until(is_copying));
+    assert!(wait_until(|| gate.is_reached.load(Ordering::Acquire)));
     drop(stream);
-    assert!(wait_until(|| !is_copying()), "the copy is still there");
+    let open = || metric(&served, "hither_connections_open");
+    assert!(wait_until(|| open() == 0.0), "{} connections", open());
+    gate.is_open.store(true, Ordering::Release);
+    let is_left = || served.names().iter().any(|name| name.starts_with(".hither-"));
+    assert!(wait_until(|| !is_left()), "the copy is still there");
     assert!(!served.path().join("e").exists(), "the copy went on to its end");
 }
