@@ -285,8 +285,9 @@ fn a_client_that_grants_no_window_is_disconnected() {
     served.file("file", b"content");
     for path in [&b"/large"[..], b"/file"] {
         let mut stream = taking_nothing(&served, path, 1);
-        // The server replies to pings meanwhile, so the connection is alive.
-        stream.write_all(&frame(6, 0, 0, &[1; 8])).unwrap();
+        // The server replies to pings meanwhile, so the connection is alive; on a busy machine it
+        // may have ended.
+        let _ = stream.write_all(&frame(6, 0, 0, &[1; 8]));
         let mut came = Vec::new();
         let ended = stream.read_to_end(&mut came);
         assert!(ended.is_ok_and(|_| !came.is_empty()), "{}", String::from_utf8_lossy(path));

@@ -249,7 +249,7 @@ mod tests {
     }
 
     async fn is_free(permits: &Semaphore) -> bool {
-        let free = tokio::time::timeout(Duration::from_secs(20), permits.acquire()).await;
+        let free = tokio::time::timeout(Duration::from_secs(60), permits.acquire()).await;
         free.is_ok_and(|permit| permit.is_ok())
     }
 

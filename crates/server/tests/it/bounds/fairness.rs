@@ -125,7 +125,8 @@ fn an_idle_connection_leaves_a_full_server_for_a_new_one() {
         stream.read_exact(&mut [0; 12]).unwrap();
     }
     assert_eq!(served.get("/large", &[]).text(), "small");
-    assert!(metric(&served, "hither_connections_evicted_total") >= 1.0);
+    let evicted = || metric(&served, "hither_connections_evicted_total");
+    assert!(wait_until(|| evicted() >= 1.0), "{}", evicted());
     let (ended, one) = std::sync::mpsc::channel();
     for mut stream in idle {
         let ended = ended.clone();
@@ -148,7 +149,8 @@ fn an_address_gets_no_more_connections_than_its_limit() {
     }
     let refused = served.connect().read_to_end(&mut Vec::new());
     assert!(matches!(refused, Ok(0) | Err(_)));
-    assert_eq!(metric(&served, "hither_connections_refused_total"), 1.0);
+    let count = || metric(&served, "hither_connections_refused_total");
+    assert!(wait_until(|| count() == 1.0), "{}", count());
     drop(held);
 }
 
@@ -195,7 +197,8 @@ fn bytes_of_uploads_that_are_not_written_yet_count_as_memory_and_are_bounded() {
         assert_eq!(reply_before_end(&mut stream), 201);
         assert_eq!(served.get(&format!("/{nth}"), &[]).body, vec![7; BODY]);
     }
-    assert!(metric(&served, "hither_memory_bytes") < f64::from(64 << 10));
+    let left = || metric(&served, "hither_memory_bytes");
+    assert!(wait_until(|| left() < f64::from(64 << 10)), "{}", left());
 }
 
 /// The status of a response without a body on a connection that stays open.
