@@ -2,6 +2,7 @@
 //! some in each check, a thousand in `make soak`.
 
 use crate::support::program::{Program, below, content, pick};
+use crate::support::takeover;
 use hither::{Client, ClientConfig};
 use hither_netem::random::Random;
 use hither_testkit::mock_http::{
@@ -132,31 +133,10 @@ fn logged(peer: &MockHttpServer, size: u64) -> Counters {
     }
 }
 
-/// Bytes that the client may have left unread, while the server logs all that it meant to send: on
-/// a busy machine it takes over the later half of a slow request on another connection, and ends
-/// that of the slow one when its first half is there.
+/// Bytes that the client may have left unread, while the server logs all that it meant to send.
 fn taken_over(log: &[LoggedRequest]) -> u64 {
-    let ends = |at: usize| !log[at + 1..].iter().any(|it| it.connection == log[at].connection);
-    let takes = |slow: &LoggedRequest, fast: &LoggedRequest| {
-        let (slow, fast) = (positions(slow), positions(fast));
-        let within = fast.iter().all(|it| slow.iter().any(|of| of.0 <= it.0 && it.1 <= of.1));
-        within && fast.last().is_some_and(|last| slow.last().is_some_and(|of| of.1 == last.1))
-    };
-    let most = |at: usize| {
-        let later = log[at + 1..].iter().filter(|fast| takes(&log[at], fast));
-        later.map(|fast| fast.payload_bytes).max().unwrap_or(0)
-    };
-    (0..log.len()).filter(|&at| ends(at)).map(most).sum()
-}
-
-/// The ranges of a request by position, first and last byte.
-fn positions(logged: &LoggedRequest) -> Vec<(u64, u64)> {
-    let ranges = logged.ranges.as_deref().unwrap_or_default().split(',');
-    let position = |range: &str| {
-        let (first, last) = range.split_once('-')?;
-        Some((first.parse().ok()?, last.parse().ok()?))
-    };
-    ranges.filter_map(position).collect()
+    let fast = (0..log.len()).filter_map(|slow| takeover::of(log, slow));
+    fast.map(|fast| fast.payload_bytes).sum()
 }
 
 /// Compares counters. Of several whole files in place of ranges the client reads one to its end,
