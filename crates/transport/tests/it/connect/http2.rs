@@ -60,7 +60,8 @@ async fn a_known_server_gets_many_requests_on_few_connections() {
     let network = exact(&server, 2000).await;
     let totals = network.counters().totals();
     assert_eq!((totals.requests, server.requests()), (2000, 2000));
-    assert_eq!(totals.connections, server.connections() as u64);
+    // The client ends a handshake first.
+    assert!(task_until(|| totals.connections == server.connections() as u64).await, "{totals:?}");
     assert_eq!(server.multiplexed(), server.connections());
     assert!((2..=8).contains(&server.connections()), "{}", server.connections());
     assert_eq!((totals.bytes_requested, totals.bytes_payload), (400_000, 400_000));
@@ -77,9 +78,10 @@ async fn small_files_share_connections_with_servers_of_many_ranges_too() {
     assert_eq!(sources[0].max_small_files(), TransportConfig::default().max_connections);
     sources[0].expect_small_files();
     let range = 0..1000;
+    let content = content(1000);
     let reads = sources.iter().map(|source| read(source, std::slice::from_ref(&range)));
     for got in futures_util::future::join_all(reads).await {
-        got.unwrap().is_exact(&content(LARGE), std::slice::from_ref(&range)).unwrap();
+        got.unwrap().is_exact(&content, std::slice::from_ref(&range)).unwrap();
     }
     assert_eq!(sources[0].max_small_files(), 8 * STREAMS as usize);
     assert!((1..=8).contains(&server.multiplexed()), "{}", server.multiplexed());
