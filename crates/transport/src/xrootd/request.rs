@@ -88,8 +88,7 @@ pub(super) struct ServerReply {
 
 /// Sends the operation that `make` creates for the path at `location`, and follows redirects.
 /// `action` is the permission that it needs. Failed requests are repeated where that may help,
-/// except for a change that may have been carried out, and a listing of which entries may have
-/// arrived.
+/// except for a change that may have been carried out, and a listing of which entries have arrived.
 ///
 /// # Errors
 ///
@@ -103,9 +102,8 @@ pub(super) async fn ask(
     let began = Instant::now();
     let attempt = || async {
         ask_once(network, location, action, &make).await.map_err(|(error, what)| {
-            let is_refused = matches!(error.retry(), Retry::Busy { .. });
-            let is_listing = matches!(what, Some(Operation::List(..)));
-            network.failed(error, began, is_listing && !is_refused)
+            let has_entries = matches!(what, Some(Operation::List(_, it)) if it.has_sent());
+            network.failed(error, began, has_entries)
         })
     };
     let policy = network.config().retry_policy();

@@ -21,7 +21,7 @@ use crate::location::Location;
 use crate::network::Network;
 use crate::replica_discovery::ReplicaFinder;
 use crate::xrootd::checksum::checksum;
-use crate::xrootd::entry_sender::{self, EntrySender, ListingTooLarge};
+use crate::xrootd::entry_sender::{self, EntrySender, ListingError};
 use crate::xrootd::job::{Operation, OperationResponse, validator};
 use crate::xrootd::request::ask;
 use crate::xrootd::source::XrootdSource;
@@ -143,11 +143,18 @@ impl XrootdStorage {
             Some((batch, names))
         });
         let arrived = arrived.then(move |names| async move {
-            let too_large = |ListingTooLarge| {
-                let what = format!("{}: the directory has too many names", self.at(path));
-                Error::new(ErrorKind::TooLarge, what)
+            let failed = |error| {
+                let (kind, what) = match error {
+                    ListingError::TooLarge => {
+                        (ErrorKind::TooLarge, "the directory has too many names")
+                    }
+                    ListingError::Repeated => {
+                        (ErrorKind::Unavailable, "the server began the listing again")
+                    }
+                };
+                Error::new(kind, format!("{}: {what}", self.at(path)))
             };
-            self.entries(path, names.map_err(too_large)?).await
+            self.entries(path, names.map_err(failed)?).await
         });
         // The last batch is empty, or the error.
         Box::pin(stream::select(arrived, stream::once(answered)))

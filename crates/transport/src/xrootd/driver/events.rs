@@ -60,7 +60,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             SessionEvent::Entries { request_id, entries } => {
                 let job = self.requests.get(&request_id).and_then(|id| self.jobs.get_mut(id));
                 if let Some(RunningJob::Ask(operation)) = job
-                    && let Operation::List(_, receiver) = &operation.ask.what
+                    && let Operation::List(_, receiver) = &mut operation.ask.what
                 {
                     operation.progressed = Instant::now();
                     receiver.send(entries);
@@ -220,6 +220,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         let after = Duration::from_secs(seconds.clamp(1, MAX_SECONDS).into());
         debug!(server = %self.parts.name, ?after, message, "server asked to wait");
         let Some(name) = self.opening.remove(&request_id) else {
+            let job = self.requests.get(&request_id).and_then(|id| self.jobs.get_mut(id));
+            if let Some(RunningJob::Ask(operation)) = job
+                && let Operation::List(_, receiver) = &mut operation.ask.what
+            {
+                // The repeated request is another attempt.
+                *receiver = receiver.clone();
+            }
             self.ask_later(request_id, after);
             return;
         };

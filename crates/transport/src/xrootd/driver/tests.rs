@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::counters::progress::PoolProgress;
-use crate::xrootd::entry_sender::EntrySender;
+use crate::xrootd::entry_sender::{EntrySender, ListingError};
 use crate::xrootd::job::{FileVersion, Operation, OperationJob, ReadJob};
 use crate::xrootd::shared_file::SharedFile;
 use hither_core::{Request, Retry};
@@ -290,6 +290,36 @@ async fn a_request_that_gets_nothing_fails_whatever_others_get() {
     let listed_before = std::iter::from_fn(|| entries.try_recv().ok()).count();
     assert!(listed_before > 60, "{listed_before}");
     drop(listed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_entry_of_a_listing_that_began_again_is_passed_on_twice() {
+    let entries = || Bytes::from_static(b".\n0 0 0 0\nn\n1 5 16 0\n");
+    for has_begun in [false, true] {
+        let (sender, mut received) = EntrySender::channel(1 << 20);
+        let (reply, _listed) = oneshot::channel();
+        let what = Operation::List("/d".to_owned(), sender);
+        let list = SessionCommand::Ask(2, OperationJob { what, round_trip: 1, reply });
+        let (came, _) = read_beside(Some(list), move |request, before| match (request, before) {
+            (wire::Request::Open(_), _) => vec![(0, opened())],
+            (wire::Request::List { .. }, 0) => {
+                let begun = has_begun.then(|| (0, Response::Partial(entries())));
+                begun.into_iter().chain([(0, Response::wait(1, "full"))]).collect()
+            }
+            (wire::Request::List { .. }, _) => vec![(0, Response::Ok(entries()))],
+            // It ends after the listing.
+            (wire::Request::Read { .. }, 0) => vec![(0, Response::wait(10, "full"))],
+            (wire::Request::Read { .. }, _) => vec![(0, ten())],
+            _ => Vec::new(),
+        })
+        .await;
+        came.unwrap();
+        let received: Vec<_> = std::iter::from_fn(|| received.try_recv().ok()).collect();
+        let passed_on = received.iter().filter(|it| it.is_ok()).count();
+        assert_eq!(passed_on, 1, "{received:?}");
+        let is_repeated = received.contains(&Err(ListingError::Repeated));
+        assert_eq!(is_repeated, has_begun, "{received:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

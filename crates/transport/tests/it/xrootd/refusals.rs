@@ -2,6 +2,9 @@
 
 use crate::fixture::{content, network};
 use hither_core::{ErrorKind, Retry, Storage};
+use hither_testkit::mock_http::webdav::{
+    MockWebDavServer, PlannedFault, Protocol, ReadFault, WebDavBehaviour, WebDavFault,
+};
 use hither_testkit::mock_xrootd::{Fault, FaultStage, FaultTrigger, MockXrootdServer};
 use hither_transport::{Location, TransportConfig, XrootdStorage};
 use hither_xrd::wire::ErrorCode;
@@ -24,6 +27,20 @@ async fn with_fault(fault: Fault) -> (MockXrootdServer, XrootdStorage) {
     storage.stat("a").await.unwrap();
     server.add_fault(FaultStage::Request, FaultTrigger::Always, fault);
     (server, storage)
+}
+
+#[tokio::test]
+async fn a_listing_of_which_nothing_has_arrived_is_requested_again() {
+    let fault = WebDavFault::Read(ReadFault::Dropped);
+    let lost = PlannedFault { method: "PROPFIND", nth: 0, times: 1, fault };
+    let behaviour = WebDavBehaviour { protocol: Protocol::Xrootd, ..WebDavBehaviour::default() };
+    let server = MockWebDavServer::behaving(behaviour, vec![lost]).unwrap();
+    server.store("/d/a", b"1");
+    let location = Location::parse(&server.url_of("/d")).unwrap();
+    let storage = XrootdStorage::new(location, network(TransportConfig::default()));
+    let listing = storage.list("").await.unwrap();
+    let names: Vec<_> = listing.entries.iter().map(|entry| &*entry.path).collect();
+    assert_eq!((names, server.count("PROPFIND")), (vec!["a"], 2));
 }
 
 #[tokio::test]
