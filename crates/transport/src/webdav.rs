@@ -95,7 +95,9 @@ impl Storage for WebDavStorage {
 
     async fn stat_named(&self, path: &str) -> Result<DirEntry> {
         match self.stat(path).await {
-            Err(missing) if missing.kind() == ErrorKind::NotFound => {
+            Err(missing)
+                if missing.kind() == ErrorKind::NotFound && self.session.may_lack_slash(path) =>
+            {
                 match self.session.look_for(path, true).await {
                     Ok(Some(entry)) if entry.kind == FileKind::Directory => Ok(entry),
                     // It may be there: what follows must not take it for missing.

@@ -41,6 +41,9 @@ async fn converse(mut stream: TcpStream, connection: usize, shared: &Shared) -> 
     let mut buffer = Vec::new();
     while let Some(head) = read_head(&mut stream, &mut buffer).await? {
         let question = ReceivedRequest::parse(&head);
+        if read_body(&mut stream, &mut buffer, question.body_bytes).await?.is_none() {
+            return Ok(());
+        }
         let (nth, reply, faults) = note(shared, connection, &question);
         let held = faults.iter().find_map(|fault| match fault {
             Fault::Hold(requests) => Some(*requests),

@@ -11,6 +11,7 @@ pub(super) struct ReceivedRequest {
     pub(super) if_range: Option<String>,
     pub(super) accept: Option<String>,
     pub(super) authorization: Option<String>,
+    pub(super) body_bytes: usize,
 }
 
 impl ReceivedRequest {
@@ -30,6 +31,7 @@ impl ReceivedRequest {
                 "range" => question.ranges = value.strip_prefix("bytes=").map(str::to_owned),
                 "accept" => question.accept = Some(value),
                 "authorization" => question.authorization = Some(value),
+                "content-length" => question.body_bytes = value.parse().unwrap_or_default(),
                 "if-range" => question.if_range = Some(value),
                 _ => {}
             }

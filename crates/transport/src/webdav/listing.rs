@@ -352,21 +352,23 @@ pub(super) fn is_elsewhere(path: &str, location: &Location) -> bool {
 /// The metadata of a name, without PROPFIND. For a directory, the request ends with a slash.
 pub(super) async fn head(dav: &WebDavSession, path: &str, directory: bool) -> Result<DirEntry> {
     let has_no_propfind = dav.refusals.any();
+    let is_guess = directory && !dav.is_known_directory(path);
     let url = dav.root.below(path, directory || path.is_empty());
     let directory = DirEntry::new(path, FileKind::Directory, 0);
     if path.is_empty() && has_no_propfind {
         return Ok(directory);
     }
     let reply = dav.call(HttpRequest::new(Method::HEAD, url.clone())).await?;
-    // A redirect to the same name with a slash means a directory, also one that is not shown. A
-    // server behind another port, or a proxy, names the port that it knows.
+    // A redirect to the same name with a slash means a directory, also one that is not shown; after
+    // a guess only 403 does. A server behind another port, or a proxy, names the one that it knows.
     let slash = is_same_path(&reply.location, &dav.root.below(path, true));
+    let is_hidden =
+        reply.status == StatusCode::FORBIDDEN || !is_guess && !reply.status.is_server_error();
     match reply.status {
         StatusCode::NOT_FOUND | StatusCode::UNAUTHORIZED => {
             Err(status_error::of_response(&reply, "HEAD"))
         }
-        status if slash && status.is_success() => Ok(directory),
-        status if slash && has_no_propfind && !status.is_server_error() => Ok(directory),
+        status if slash && (status.is_success() || has_no_propfind && is_hidden) => Ok(directory),
         StatusCode::OK
             if request::is_html(&reply.headers) && (reply.location != url || !is_page(path)) =>
         {

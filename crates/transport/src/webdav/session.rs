@@ -140,6 +140,16 @@ impl WebDavSession {
         path.is_empty() || below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
+    /// Returns true if there may be a directory at `path`, though a request without a slash at the
+    /// end has just found nothing: nginx and Apache may be configured to serve `/dav/` only.
+    pub(super) fn may_lack_slash(&self, path: &str) -> bool {
+        // Servers of these makes know directories by both names. In a federation the response may
+        // be that of another server.
+        let is_own = !self.root.is_in_federation();
+        let knows_both = is_own && matches!(self.software(), "hither" | "xrootd" | "dcache");
+        !knows_both && !self.is_known_directory(path)
+    }
+
     /// The error for a name that exists.
     pub(super) fn exists(&self, path: &str) -> Error {
         let location = self.root.below(path, false);

@@ -3,7 +3,8 @@
 use crate::fixture::with_connections;
 use crate::real_server::Served;
 use futures_util::StreamExt;
-use hither_core::Storage;
+use hither_core::{ErrorKind, FileKind, Storage};
+use hither_testkit::mock_http::{Fault, FaultTrigger, MockHttpServer};
 use hither_testkit::storage_conformance::{NAMES, StorageFeatures, check};
 use hither_transport::{Location, Network, TransportConfig, WebDavStorage};
 use std::path::Path;
@@ -65,6 +66,41 @@ async fn xrootd_conforms_to_storage() {
 async fn rclone_conforms_to_storage() {
     let folder = tempfile::tempdir().unwrap();
     passes("rclone", folder.path(), PLAIN).await;
+}
+
+/// The kind of `/new` by a second look with a slash, and the number of requests, where the server
+/// refuses PROPFIND, has nothing at `/new`, and responds to `HEAD /new/` with `status`.
+async fn second_look(software: &str, status: u16) -> (Result<FileKind, ErrorKind>, usize) {
+    let server = MockHttpServer::start(Vec::new()).unwrap();
+    server.add_fault(FaultTrigger::Always, Fault::Server(software.to_owned()));
+    for (nth, status) in [(0, 405), (1, 404), (2, status)] {
+        let fault = Fault::Status { status, retry_after: None };
+        server.add_fault(FaultTrigger::Nth(nth), fault);
+    }
+    let storage = WebDavStorage::new(Location::parse(&server.url_of("/")).unwrap(), network());
+    let named = storage.stat_named("new").await;
+    let targets: Vec<_> = server.log().into_iter().map(|it| (it.method, it.target)).collect();
+    let all = [("PROPFIND", "/new"), ("HEAD", "/new"), ("HEAD", "/new/")];
+    let all = all.map(|(method, target)| (method.to_owned(), target.to_owned()));
+    assert_eq!(targets, all[..targets.len()]);
+    (named.map(|it| it.kind).map_err(|it| it.kind()), targets.len())
+}
+
+#[tokio::test]
+async fn a_directory_that_is_known_only_with_a_slash_is_shown_and_not_guessed() {
+    let (nothing, directory) = (Err(ErrorKind::NotFound), Ok(FileKind::Directory));
+    for (software, status, kind, requests) in [
+        ("nginx/1.22.1", 200, directory, 3),
+        ("nginx/1.22.1", 403, directory, 3),
+        ("nginx/1.22.1", 404, nothing, 3),
+        ("nginx/1.22.1", 405, nothing, 3),
+        ("nginx/1.22.1", 400, nothing, 3),
+        ("hither/0.1.0", 200, nothing, 2),
+        ("XrootD/v5.5.3", 200, nothing, 2),
+    ] {
+        let seen = second_look(software, status).await;
+        assert_eq!(seen, (kind, requests), "{software} {status}");
+    }
 }
 
 #[tokio::test]
