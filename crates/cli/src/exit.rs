@@ -2,10 +2,13 @@
 
 use crate::output::{eprint_line, print, write};
 use hither::{Error, ErrorKind};
+use hither_core::error::escaped_text;
+use hither_core::text::escape_controls;
 use hither_transport::redact_url;
 use std::error::Error as _;
 use std::ffi::OsString;
 use std::fmt::Display;
+use std::io::Write as _;
 
 /// Exit codes and their meanings.
 pub(crate) const CODES: [(u8, &str); 14] = [
@@ -36,6 +39,7 @@ pub(crate) fn describe_codes() -> String {
 pub(crate) struct CommandError {
     code: u8,
     kind: &'static str,
+    /// Text that is safe to print: what it quotes begins no line. The same holds for the causes.
     message: String,
     causes: Vec<String>,
     /// The error was already printed as JSON.
@@ -48,7 +52,7 @@ impl CommandError {
         Self {
             code: 2,
             kind: "usage",
-            message: message.to_string(),
+            message: escape_controls(&message.to_string()).into_owned(),
             causes: Vec::new(),
             is_printed: false,
         }
@@ -60,8 +64,8 @@ impl CommandError {
     }
 
     /// This error with another message.
-    pub(crate) fn with_message(self, message: String) -> Self {
-        Self { message, ..self }
+    pub(crate) fn with_message(self, message: impl Display) -> Self {
+        Self { message: Self::usage(message).message, ..self }
     }
 
     /// The error as JSON.
@@ -83,13 +87,14 @@ impl CommandError {
 
     /// An error of this machine.
     pub(crate) fn local(what: impl Display, error: impl Display) -> Self {
-        Self {
-            code: 1,
-            kind: "local",
-            message: what.to_string(),
-            causes: vec![error.to_string()],
-            is_printed: false,
-        }
+        let causes = vec![escape_controls(&error.to_string()).into_owned()];
+        Self { code: 1, kind: "local", causes, ..Self::usage(what) }
+    }
+
+    /// The error of a program that has failed, with its output.
+    pub(crate) fn of_program(what: impl Display, output: &str) -> Self {
+        let lines: Vec<_> = output.trim().lines().map(escape_controls).collect();
+        Self { causes: vec![lines.join("\n  ")], ..Self::local(what, "") }
     }
 }
 
@@ -121,7 +126,7 @@ impl From<Error> for CommandError {
         let mut causes = Vec::new();
         let mut cause = error.source();
         while let Some(error) = cause {
-            causes.push(error.to_string());
+            causes.push(escaped_text(error));
             cause = error.source();
         }
         Self { code, kind, message: error.to_string(), causes, is_printed: false }
@@ -136,10 +141,12 @@ impl From<std::io::Error> for CommandError {
 
 /// Prints an error and its causes as text.
 pub(crate) fn print_error(failure: &CommandError) {
-    eprint_line(&format!("hither: {}", failure.message));
+    let mut text = format!("hither: {}\n", failure.message);
     for cause in failure.causes.iter().filter(|cause| !failure.message.contains(cause.as_str())) {
-        eprint_line(&format!("  because: {cause}"));
+        text += &format!("  because: {cause}\n");
     }
+    // If the terminal is gone, the message is lost.
+    drop(std::io::stderr().write_all(text.as_bytes()));
 }
 
 /// Prints an error as text, and with `json` also as an object on the standard output; returns the

@@ -5,7 +5,7 @@ pub(crate) mod standard_streams;
 use hither::{DirEntry, FileKind, StoragePath};
 use hither_core::error::counted;
 use hither_core::storage::since_1970;
-use hither_core::text::{escape_lines, escape_message};
+use hither_core::text::{escape_controls, escape_lines};
 use serde_json::{Value, json};
 use standard_streams::standard_output;
 use std::io::{self, Stdout, Write};
@@ -27,10 +27,10 @@ pub(crate) fn write(text: impl FnOnce(&mut Stdout) -> io::Result<()>) -> io::Res
     }
 }
 
-/// Writes a message to the standard error, its control characters escaped.
+/// Writes a message of one line to the standard error, its control characters escaped.
 pub(crate) fn eprint_line(line: &str) {
     // If the terminal is gone, the line is lost.
-    drop(writeln!(io::stderr(), "{}", escape_message(line)));
+    drop(writeln!(io::stderr(), "{}", escape_controls(line)));
 }
 
 /// The number of connections that a job opened, as a phrase after "on".

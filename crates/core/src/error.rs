@@ -8,7 +8,7 @@ mod counted;
 pub mod retry;
 pub mod suggest;
 
-use crate::text::escape_message;
+use crate::text::escape_controls;
 pub use config_text::invalid_toml;
 pub use counted::counted;
 use hither_checksum::ChecksumError;
@@ -90,6 +90,8 @@ struct Inner {
     failure: Failure,
     effect: Effect,
     message: String,
+    /// Lines below the message, written by this program.
+    excerpt: String,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -99,7 +101,17 @@ impl Error {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let message = message.into();
         let failure = Failure::Unknown;
-        Self(Box::new(Inner { kind, failure, effect: Effect::Read, message, source: None }))
+        let effect = Effect::Read;
+        let excerpt = String::new();
+        Self(Box::new(Inner { kind, failure, effect, message, excerpt, source: None }))
+    }
+
+    /// Returns the error with these lines below its message. The message and the causes are one
+    /// line each, whatever they quote: only here may a line begin.
+    #[must_use]
+    pub fn with_excerpt(mut self, lines: impl Into<String>) -> Self {
+        self.0.excerpt = lines.into();
+        self
     }
 
     /// Returns the error with the fact that decides about a retry.
@@ -191,7 +203,7 @@ impl Error {
         let mut message = self.to_string();
         let first = std::error::Error::source(self);
         for cause in std::iter::successors(first, |error| error.source()) {
-            let text = escape_message(&cause.to_string()).into_owned();
+            let text = escaped_text(cause);
             if !message.contains(&text) {
                 message = format!("{message}: {text}");
             }
@@ -221,6 +233,13 @@ impl Error {
     }
 }
 
+/// The text of an error or of a cause. Those of other libraries may quote a server as it is.
+#[must_use]
+pub fn escaped_text(error: &(dyn std::error::Error + 'static)) -> String {
+    let text = error.to_string();
+    if error.is::<Error>() { text } else { escape_controls(&text).into_owned() }
+}
+
 impl From<ChecksumError> for Error {
     fn from(error: ChecksumError) -> Self {
         Self::new(ErrorKind::Invalid, error.to_string())
@@ -229,7 +248,8 @@ impl From<ChecksumError> for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&escape_message(&self.0.message))
+        f.write_str(&escape_controls(&self.0.message))?;
+        self.0.excerpt.lines().try_for_each(|line| write!(f, "\n  {}", escape_controls(line)))
     }
 }
 
@@ -250,3 +270,23 @@ impl std::error::Error for Error {
 }
 
 const _: () = assert!(size_of::<Error>() <= 64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_quoted_text_begins_a_line() {
+        let forged = "no\n  because: forged";
+        let quoted = r"no\n  because: forged";
+        let cause = Error::new(ErrorKind::Protocol, forged).with_source(io::Error::other(forged));
+        assert_eq!(cause.to_string(), quoted);
+        assert_eq!(cause.message_with_causes(), quoted);
+        let error = Error::new(ErrorKind::Invalid, "odd").with_source(cause.clone());
+        assert_eq!(error.message_with_causes(), format!("odd: {quoted}"));
+        assert_eq!(escaped_text(&io::Error::other(forged)), quoted);
+        let error = cause.with_excerpt("a\t+\n  ^").context("here");
+        assert_eq!(error.to_string(), format!("here: {quoted}\n  a\\t+\n    ^"));
+        assert_eq!(escaped_text(&error), error.to_string());
+    }
+}

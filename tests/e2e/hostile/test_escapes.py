@@ -12,7 +12,8 @@ import pytest
 from behaviours.foreign_server import Site, serving
 
 FORGED = "hither: forged"
-HOSTILE = f"\x1b]0;title\x07\x1b[31m\u009b1m\u202ereversed\u2028\x7f\r\n{FORGED}\n"
+FORGED_CAUSE = f"  because: {FORGED}"
+HOSTILE = f"\x1b]0;title\x07\x1b[31m\u009b1m\u202ereversed\u2028\x7f\r\n{FORGED}\n{FORGED_CAUSE}\n"
 REASON = "".join(c for c in HOSTILE if c not in "\r\n")
 FILES = {
     "/": None,
@@ -32,7 +33,7 @@ def unsafe(text: str) -> list[str]:
     lines = text.split("\n")
     moves = re.compile("[\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]")
     controls = [line for line in lines if any(unicodedata.category(c) == "Cc" and c != "\t" for c in line)]
-    return controls + [line for line in lines if moves.search(line) or line.startswith(FORGED)]
+    return controls + [line for line in lines if moves.search(line) or line.startswith((FORGED, FORGED_CAUSE))]
 
 
 def served(behaviour=lambda _exchange: False):
@@ -116,3 +117,10 @@ def test_tags_and_digests_of_a_server_are_escaped(hither):
         for words in (["stat", url], ["checksum", url], ["cat", url], ["tree", url], ["cp", url, "-"]):
             told = hither(*words, "--no-store", "-vv", "--stall-timeout", "1")
             assert unsafe(told.out + told.err) == [], words
+
+
+def test_a_notice_is_one_line_whatever_name_it_has(hither, tmp_path, local):
+    os.mkfifo(local / f"pipe{HOSTILE}")
+    told = hither("cp", "-r", local, tmp_path / "copied", "--no-store")
+    assert unsafe(told.out + told.err) == []
+    assert len([line for line in told.err.splitlines() if "pipe" in line]) == 1, told.err

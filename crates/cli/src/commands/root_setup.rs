@@ -99,7 +99,5 @@ fn output_of(command: &mut Command) -> Result<String, CommandError> {
         return Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned());
     }
     let output = String::from_utf8_lossy(&done.stderr);
-    // The lines of a message are indented.
-    let output = output.trim().replace('\n', "\n  ");
-    Err(CommandError::local(format!("{name} failed: {}", done.status), output))
+    Err(CommandError::of_program(format!("{name} failed: {}", done.status), &output))
 }

@@ -29,15 +29,9 @@ impl SyntaxError {
             .collect();
         let caret =
             "^".repeat(length.min((2 * EXCERPT_CHARS + skip).saturating_sub(column).max(1)));
-        Error::new(
-            ErrorKind::Invalid,
-            format!(
-                "{} (at character {})\n  {line}\n  {}{caret}",
-                self.message,
-                column + 1,
-                " ".repeat(column - skip),
-            ),
-        )
+        let what = format!("{} (at character {})", self.message, column + 1);
+        Error::new(ErrorKind::Invalid, what)
+            .with_excerpt(format!("{line}\n{}{caret}", " ".repeat(column - skip)))
     }
 }
 

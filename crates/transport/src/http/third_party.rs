@@ -10,7 +10,8 @@
 
 use crate::authorization;
 use crate::http::call::{BodyWatcher, HttpRequest};
-use crate::http::{request, server_reason, status_error};
+use crate::http::server_reason::{self, quoted};
+use crate::http::{request, status_error};
 use crate::location::Location;
 use crate::network::Network;
 use crate::network::third_party::{MAX_STALL, ThirdPartyCopy, ThirdPartyMode};
@@ -164,7 +165,7 @@ fn failure(active: &Location, why: &str) -> Error {
     } else {
         ErrorKind::Unavailable
     };
-    Error::new(kind, format!("{active}: the third-party copy failed: {why:?}"))
+    Error::new(kind, format!("{active}: the third-party copy failed{}", quoted(why)))
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -238,10 +239,9 @@ impl MarkerReader {
     }
 }
 
-/// The words after the first, without control characters.
+/// The words after the first.
 fn reason(line: &str) -> String {
-    let text = line.split_once([':', ' ']).map_or(line, |(_, rest)| rest);
-    text.trim().chars().filter(|c| !c.is_control()).collect()
+    line.split_once([':', ' ']).map_or(line, |(_, rest)| rest).trim().to_owned()
 }
 
 #[cfg(test)]
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn failures_are_quoted_and_nothing_is_kept_without_bound() {
         for (text, why) in [
-            ("failure: no\u{7} space\n", "no space"),
+            ("failure: no\u{7} space\n", "no\u{7} space"),
             ("failed to open\n", "to open"),
             ("aborted: client\n", "client"),
             ("failure: once\nsuccess: Created\n", "once"),

@@ -172,7 +172,7 @@ fn is_authority(certificate: &CertificateDer<'_>) -> bool {
 /// The issuer of the last certificate of a chain.
 fn signer(last: &CertificateDer<'_>) -> Option<CertificateRejection> {
     let (_, certificate) = X509Certificate::from_der(last).ok()?;
-    let issuer = printable(&certificate.issuer().to_string());
+    let issuer = shortened(&certificate.issuer().to_string());
     if certificate.issuer() == certificate.subject() {
         return Some(CertificateRejection::SelfSigned { subject: issuer });
     }
@@ -188,7 +188,7 @@ fn names(end_entity: &CertificateDer<'_>) -> CertificateRejection {
         .and_then(|certificate| certificate.subject_alternative_name().ok().flatten());
     let names = alternatives.iter().flat_map(|extension| &extension.value.general_names);
     let names = names.filter_map(|name| match name {
-        GeneralName::DNSName(name) => Some(printable(name)),
+        GeneralName::DNSName(name) => Some(shortened(name)),
         GeneralName::IPAddress(bytes) => address(bytes),
         _ => None,
     });
@@ -201,8 +201,6 @@ fn address(bytes: &[u8]) -> Option<String> {
     v4.or(v6).ok()
 }
 
-/// Text from outside, for a terminal.
-fn printable(text: &str) -> String {
-    let harmless = |c: char| if c.is_control() { '?' } else { c };
-    text.chars().take(MAX_NAME).map(harmless).collect()
+fn shortened(text: &str) -> String {
+    text.chars().take(MAX_NAME).collect()
 }
