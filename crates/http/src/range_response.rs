@@ -124,7 +124,7 @@ pub fn classify(
     match status {
         StatusCode::PARTIAL_CONTENT => partial(headers, range_count),
         StatusCode::OK => whole(headers),
-        StatusCode::RANGE_NOT_SATISFIABLE => {
+        StatusCode::RANGE_NOT_SATISFIABLE if range_count > 0 => {
             // The size is optional here: an invalid field counts as absent.
             let size = headers.get(CONTENT_RANGE).and_then(|value| {
                 match ContentRange::parse(value.as_bytes()) {

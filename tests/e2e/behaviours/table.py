@@ -154,8 +154,16 @@ UNKNOWN_SIZES = [
         for name, answers in [
             ("200", on(of_file("GET"), lambda it: it.answer(200))),
             ("416", lambda _: False),
-            ("416 without a size", on(of_file("GET"), lambda it: it.answer(416))),
+            (
+                "416 without a size",
+                on(of_file("GET"), lambda it: "Range" in it.headers and it.answer(416)),
+            ),
         ]
+    ),
+    Behaviour(
+        "PROPFIND says 0, and 416 is the response to all else",
+        also(listed_as(getcontentlength="0"), on(of_file("GET", "HEAD"), lambda it: it.answer(416))),
+        both(FAILS, *READING),
     ),
 ]
 

@@ -92,3 +92,14 @@ def test_a_directory_whose_listing_was_redirected_is_not_empty(hither, tmp_path,
         done = hither(*verb.split(), url, target, "--no-store")
     assert (done.code != 0, "led there" in done.err) == (True, True), done
     assert verb == "cp -r" or (target / "sub/a.dat").read_bytes() == OLD
+
+
+@pytest.mark.parametrize("has_head", [False, True])
+def test_a_file_is_not_empty_because_all_ranges_are_refused(hither, has_head):
+    def refuses(server: Exchange) -> bool:
+        return not (has_head and server.command == "HEAD") and server.answer(416)
+
+    with serving(Site({"/": None, "/a.dat": b""}, refuses)) as server:
+        told = hither("cat", f"http://127.0.0.1:{server.port}/a.dat", "--no-store")
+    assert told.code != 0, told
+    assert "416" in told.err, told

@@ -170,6 +170,8 @@ fn an_unsatisfied_answer_needs_no_readable_size() {
             Ok(RangeResponse::Unsatisfied { size: None })
         );
     }
+    let status = StatusCode::RANGE_NOT_SATISFIABLE;
+    assert_eq!(answer(416, &[], 0), Ok(RangeResponse::Refused { status }), "without a range");
 }
 
 #[test]

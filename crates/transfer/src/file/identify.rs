@@ -36,11 +36,9 @@ pub(crate) async fn identify(
             let mut probed = probe(source, policy, refuses, INITIAL_REQUEST_BYTES).await;
             // An empty file has no first bytes, and s3s refuses such a request without stating the
             // size. A small file may be shorter than the requested range, but has its first bytes.
-            if listed.size == Some(0) && is_beyond(&probed) {
+            let is_beyond = probed.as_ref().is_err_and(|it| it.kind() == ErrorKind::Corrupt);
+            if listed.size == Some(0) && is_beyond {
                 probed = probe(source, policy, refuses, 1).await;
-                if is_beyond(&probed) {
-                    return Ok((listed, None));
-                }
             }
             let (version, head) = probed?;
             let validator = version.validator.or(listed.validator);
@@ -88,16 +86,7 @@ pub(crate) async fn is_empty(
     source: &Arc<dyn Source>,
     refuses_pages: bool,
 ) -> Result<bool> {
-    let probed = probe(source, policy, refuses_pages, 1).await;
-    if is_beyond(&probed) {
-        return Ok(true);
-    }
-    Ok(probed?.0.size == Some(0))
-}
-
-/// Returns true for the error of a request beyond the end of a file.
-fn is_beyond<T>(probed: &Result<T>) -> bool {
-    probed.as_ref().err().is_some_and(|it| it.kind() == ErrorKind::Corrupt)
+    Ok(probe(source, policy, refuses_pages, 1).await?.0.size == Some(0))
 }
 
 pub(crate) fn unknown_size(name: &str) -> Error {

@@ -142,12 +142,6 @@ impl Exchange<'_> {
         }
     }
 
-    /// Returns true if a 416 says that the file is empty: it states the size (S3 does not), or the
-    /// first byte alone was requested.
-    fn shows_empty(&self, stated: Option<u64>) -> bool {
-        stated.map_or_else(|| self.sent() == (&[0..1], 0), |size| size == 0)
-    }
-
     /// The number of ranges in the field; the tail counts as one.
     fn range_count(&self) -> usize {
         let (ranges, tail) = self.sent();
@@ -291,11 +285,10 @@ impl Exchange<'_> {
                 scheme_mismatch::explained(status, &body, self.pool)
                     .map_or(settled, ExchangeResult::failed)
             }
-            codec::RangeResponse::Unsatisfied { size } if self.shows_empty(size) => {
+            codec::RangeResponse::Unsatisfied { size: Some(0) } => {
                 // An empty file is complete. The server may announce a body that never comes
                 // (XrdHttp).
                 delivery.size = Some(0);
-                delivery.is_size_counted = size.is_none();
                 delivery.complete(self.request.tail, false)
             }
             codec::RangeResponse::Unsatisfied { size } => self.unsatisfied(size),

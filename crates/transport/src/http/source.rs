@@ -224,30 +224,34 @@ impl HttpSource {
         request: &Request,
         sink: &mut PartSink,
     ) -> ExchangeResult {
-        let mut result = self.exchange_once(target, request, sink).await;
-        if let Some(within) = within_file(request, &result) {
-            result = self.exchange_once(target, &within, sink).await;
+        let mut result = self.exchange_once(target, request, sink, None).await;
+        if result.lacks_first_byte {
+            result = self.exchange_once(target, request, sink, Some(RangeEncoding::Nothing)).await;
+        } else if let Some(within) = within_file(request, &result) {
+            result = self.exchange_once(target, &within, sink, None).await;
         }
         let server = target.pool.server();
         let Some(byte) = byte_probe(request, &result, server) else { return result };
         let mut sink: PartSink = Box::new(drop);
-        let probe = self.exchange_once(target, &byte, &mut sink).await;
+        let probe = self.exchange_once(target, &byte, &mut sink, None).await;
         after_probe(request, result, &probe, server)
     }
 
-    /// Sends one request on an open connection, unless the whole file is kept here.
+    /// Sends one request on an open connection, unless the whole file is kept here. `ask` overrides
+    /// the encoding that suits the server.
     async fn exchange_once(
         &self,
         target: &HttpTarget,
         request: &Request,
         sink: &mut PartSink,
+        ask: Option<RangeEncoding>,
     ) -> ExchangeResult {
         let HttpTarget { location, pool } = target;
-        let mut ask = match pool.server().ranges() {
+        let mut ask = ask.unwrap_or_else(|| match pool.server().ranges() {
             RangeSupport::Whole => RangeEncoding::First,
             _ if pool.server().takes_query(request) => RangeEncoding::Query,
             _ => RangeEncoding::All,
-        };
+        });
         if self.has_whole_file() {
             if let Some(result) = self.serve_kept(target, request, sink).await {
                 return result;

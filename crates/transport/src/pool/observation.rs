@@ -81,6 +81,8 @@ pub(crate) struct ExchangeResult {
     /// The size of the file, where the requested range goes beyond it and the server repeats that
     /// range without its bytes (XrdHttp 5.5).
     pub(crate) past_end_of: Option<u64>,
+    /// The server has refused the range of the first byte, and not stated the size of the file.
+    pub(crate) lacks_first_byte: bool,
     /// Where the response ended before its range did, while the size of the file is unknown. It is
     /// complete only if the file ends there, too.
     pub(crate) possible_end: Option<PossibleEnd>,
@@ -107,6 +109,7 @@ impl ExchangeResult {
             has_retry_after: false,
             refuses_several: None,
             past_end_of: None,
+            lacks_first_byte: false,
             possible_end: None,
             has_other_tag: false,
         }

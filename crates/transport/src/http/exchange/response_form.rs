@@ -204,13 +204,16 @@ impl Exchange<'_> {
             return ExchangeResult::failed(error).with(RangeBehavior::PerhapsOne);
         }
         let size = stated.map_or_else(|| "fewer".to_owned(), |size| size.to_string());
-        ExchangeResult::failed(Error::new(
+        let error = Error::new(
             ErrorKind::Corrupt,
             format!(
                 "{}: bytes up to {end} were requested, but the file has {size}: it is truncated",
                 self.location
             ),
-        ))
+        );
+        // The file may be empty: S3 and lighttpd do not state the size.
+        let lacks_first_byte = stated.is_none() && matches!(ranges, [Range { start: 0, end: 1 }]);
+        ExchangeResult { lacks_first_byte, ..ExchangeResult::failed(error) }
     }
 
     async fn stream(

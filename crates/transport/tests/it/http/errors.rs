@@ -1,10 +1,10 @@
 //! Status codes of responses without bytes of the file.
 
 use crate::fixture::{
-    LARGE, THREE, content, expect_bytes, expect_error, network, peer, read, source, source_on,
-    with_connections,
+    LARGE, SMALL, THREE, content, expect_bytes, expect_error, network, peer, read, source,
+    source_on, with_connections,
 };
-use hither_core::{ErrorKind, Retry};
+use hither_core::{ErrorKind, Request, Retry, Source};
 use hither_testkit::mock_http::{Fault, FaultTrigger, MockHttpServer};
 
 fn peer_with(fault: Fault) -> MockHttpServer {
@@ -129,6 +129,31 @@ async fn ranges_beyond_the_end_mean_a_truncated_file() {
 async fn a_server_that_rejects_several_ranges_with_416_gets_single_ranges() {
     let peer = peer(LARGE, [(FaultTrigger::Nth(0), status(416))]);
     expect_bytes("416", &peer, with_connections(1), 4).await;
+}
+
+#[tokio::test]
+async fn a_416_without_a_size_shows_no_empty_file() {
+    let first_byte = async |peer: &MockHttpServer| {
+        let first = 0..1;
+        let request = Request { ranges: vec![first], ..Request::default() };
+        source(&peer.url(), with_connections(1)).fetch(request, Box::new(drop)).await
+    };
+    let requests = |peer: &MockHttpServer| -> Vec<_> {
+        peer.log().into_iter().map(|it| (it.method, it.status)).collect()
+    };
+    let get = |status| ("GET".to_owned(), status);
+    for size in [0, SMALL, LARGE] {
+        // The size is that of the response to a request without a range.
+        let server = peer(size, [(FaultTrigger::Nth(0), status(416))]);
+        let answer = first_byte(&server).await.unwrap();
+        assert_eq!(answer.size, Some(size as u64));
+        assert_eq!(requests(&server), [get(416), get(200)]);
+        let server = peer(size, [(FaultTrigger::Always, status(416))]);
+        let error = first_byte(&server).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
+        assert!(error.to_string().contains("responded with 416"), "{error}");
+        assert_eq!(requests(&server), [get(416), get(416)]);
+    }
 }
 
 /// Storage with tape: other files are served while one is being staged, which takes as long as they
