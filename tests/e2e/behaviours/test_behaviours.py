@@ -103,3 +103,19 @@ def test_a_file_is_not_empty_because_all_ranges_are_refused(hither, has_head):
         told = hither("cat", f"http://127.0.0.1:{server.port}/a.dat", "--no-store")
     assert told.code != 0, told
     assert "416" in told.err, told
+
+
+def test_a_directory_is_no_file_though_a_connection_to_the_first_replica_broke(hither, tmp_path):
+    def breaks_off(server: Exchange) -> bool:
+        return server.command == "GET" and server.break_off()
+
+    def sends_page(server: Exchange) -> bool:
+        return server.command == "GET" and server.answer(200, b"an index", Content_Type="text/plain")
+
+    first, second = Site({"/": None, "/d/": None}, breaks_off), Site({"/": None}, sends_page)
+    with serving(first) as one, serving(second) as other:
+        url, replica = (f"http://127.0.0.1:{it.port}/d" for it in (one, other))
+        told = hither("cp", url, tmp_path / "copied", "--replica", replica, "--no-store")
+    assert told.code != 0, told
+    assert "is a directory" in told.err, told
+    assert not (tmp_path / "copied").exists()

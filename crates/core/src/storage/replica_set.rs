@@ -55,6 +55,9 @@ pub trait ReplicaSet: Source {
     /// so far; in a tie, that of the earlier replica. A replica that states another one is
     /// excluded.
     fn agreed_checksum(&self) -> Option<Checksum>;
+    /// Returns true if another request to the first replica is likely to wait: its server is down,
+    /// silent or busy. One broken connection does not show that.
+    fn first_would_wait(&self) -> bool;
     /// Reasons why replicas are excluded, and which are assumed to be the same file, in words for
     /// the user.
     fn notices(&self) -> Vec<String>;

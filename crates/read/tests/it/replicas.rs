@@ -416,3 +416,28 @@ async fn a_bulk_job_shares_the_file_in_proportion_to_the_measured_rates() {
     let ideal = SIZE as f64 * 8.0 / 14e6;
     assert!(seconds < 1.4 * ideal, "{seconds} s, at best {ideal} s; {brought:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_first_replica_whose_connection_broke_is_asked_and_others_are_waited_for() {
+    let fail = |kind| Fault::Fail(Error::new(kind, "no"));
+    let status = |code| {
+        let failure = Failure::Status { code, after: None };
+        Fault::Fail(Error::new(ErrorKind::Unavailable, "no").with_failure(failure))
+    };
+    for (fault, would_wait) in [
+        (Fault::Fail(again()), false),
+        (Fault::Cut { after: 0 }, false),
+        (fail(ErrorKind::NotFound), false),
+        (fail(ErrorKind::Unavailable), true),
+        (fail(ErrorKind::Timeout), true),
+        (status(503), true),
+        (status(502), true),
+    ] {
+        let case = format!("{fault:?}");
+        let sources = [source().with_fault(0, fault), source()].map(Arc::new);
+        let all = replicas(&sources);
+        assert!(!all.first_would_wait());
+        read(&all, &[0..1_000]).await.unwrap();
+        assert_eq!(all.first_would_wait(), would_wait, "{case}");
+    }
+}

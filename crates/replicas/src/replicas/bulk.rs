@@ -140,6 +140,10 @@ impl ReplicaSet for Replicas {
         Some(agreed)
     }
 
+    fn first_would_wait(&self) -> bool {
+        self.health.is_down(&self.first.site()) || self.first.would_wait()
+    }
+
     fn notices(&self) -> Vec<String> {
         let mut notices = self.state().notices.clone();
         notices.extend(self.assumption());

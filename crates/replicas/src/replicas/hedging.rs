@@ -362,7 +362,7 @@ impl Replicas {
     }
 
     pub(super) fn record_failure(&self, replica: &Arc<ActiveReplica>, error: &Error) {
-        replica.failed();
+        replica.failed(error);
         match classify(error) {
             FailureScope::Request | FailureScope::Staging => {}
             FailureScope::File => {

@@ -1,10 +1,11 @@
 //! One replica of a file: its load, speed, version, and exclusion.
 
+use super::failure::{FailureScope, classify};
 use super::rate_meter::RateMeter;
 use futures_core::future::BoxFuture;
 use hither_checksum::{Algorithm, Checksum};
 use hither_core::SourceReport;
-use hither_core::error::{Error, Result};
+use hither_core::error::{Error, ErrorKind, Failure, Result};
 use hither_core::source::{Source, VersionBinding};
 use hither_core::sync::lock;
 use std::collections::BTreeMap;
@@ -58,6 +59,8 @@ pub(super) struct ActiveReplica {
     /// Bytes that it delivered, by the server that sent them.
     bytes: Mutex<BTreeMap<String, u64>>,
     failures: AtomicU64,
+    /// The last request has failed at a server that is silent, busy or out of order.
+    would_wait: AtomicBool,
     /// The error for which it was excluded.
     excluded: Mutex<Option<Error>>,
     /// Bytes were delivered before the server had stated the size of its file.
@@ -80,6 +83,7 @@ impl ActiveReplica {
             meter: RateMeter::default(),
             bytes: Mutex::default(),
             failures: AtomicU64::new(0),
+            would_wait: AtomicBool::new(false),
             excluded: Mutex::new(None),
             sent_unsized: AtomicBool::new(false),
             compared: AtomicBool::new(false),
@@ -160,14 +164,25 @@ impl ActiveReplica {
         self.meter.rate(self.source().clock().now())
     }
 
-    pub(super) fn failed(&self) {
+    pub(super) fn failed(&self, error: &Error) {
         self.failures.fetch_add(1, Ordering::Relaxed);
+        let is_broken = matches!(error.failure(), Failure::Interrupted(_) | Failure::Garbled)
+            && error.kind() != ErrorKind::Timeout;
+        let would_wait = !is_broken && classify(error) != FailureScope::File;
+        self.would_wait.store(would_wait, Ordering::Relaxed);
+    }
+
+    /// Returns true if the server is not likely to answer at once: the last request to it failed,
+    /// and not by a broken connection or because of the file.
+    pub(super) fn would_wait(&self) -> bool {
+        self.would_wait.load(Ordering::Relaxed)
     }
 
     /// Records that a request received `bytes` in `took`.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub(super) fn took(&self, bytes: u64, took: Duration) {
         const NEW_SHARE: f64 = 0.3;
+        self.would_wait.store(false, Ordering::Relaxed);
         let seen = bytes as f64 / took.as_secs_f64().max(1e-6);
         let mut speed = lock(&self.speed);
         *speed = Some(speed.map_or(seen, |old| old + NEW_SHARE * (seen - old)));

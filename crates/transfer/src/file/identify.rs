@@ -47,10 +47,9 @@ pub(crate) async fn identify(
         None => match probe_unlisted(item, source, policy).await {
             // A page about a directory has no validator, as most servers send it.
             Ok((version, head)) if version.validator.is_none() => {
-                // Another replica has sent the file, and this server is not waited for.
-                let reports = replicas.all().map(|all| all.reports()).unwrap_or_default();
-                let has_failed = reports.first().is_some_and(|it| it.failures > 0 && it.bytes == 0);
-                if !has_failed && let Ok(entry) = item.storage.stat(&item.path).await {
+                // If another replica has sent the file, this server is not waited for.
+                let would_wait = replicas.all().is_some_and(|all| all.first_would_wait());
+                if !would_wait && let Ok(entry) = item.storage.stat(&item.path).await {
                     let stated = entry.size;
                     of_file(entry, item)?;
                     check_stated(item, version.size, stated)?;

@@ -96,6 +96,9 @@ impl ReplicaSet for Sent {
     fn agreed_checksum(&self) -> Option<Checksum> {
         None
     }
+    fn first_would_wait(&self) -> bool {
+        unreachable!("nothing is requested")
+    }
     fn notices(&self) -> Vec<String> {
         Vec::new()
     }
