@@ -120,14 +120,16 @@ impl RemoteTree {
     }
 }
 
-/// The error of a file that is not found. `URL:TREE` was perhaps the name of a file, if nothing but
-/// the colon shows where that ends.
+/// The error of a file that is not found. If nothing but a colon showed where its name ends, that
+/// may have been part of the name.
 fn with_colon(error: Error, file: &str, tree: Option<&str>) -> Error {
-    let has_root_name = is_root_file(file.split('?').next().unwrap_or_default());
-    if error.kind() != ErrorKind::NotFound || tree.is_none() || has_root_name {
+    // A query may be a secret.
+    let [file, tree] = [Some(file), tree].map(|text| text.and_then(|text| text.split('?').next()));
+    let Some(tree) = tree.filter(|_| !file.is_some_and(is_root_file)) else { return error };
+    if error.kind() != ErrorKind::NotFound {
         return error;
     }
-    let what = "if the colon is part of the name of the file, write another one behind the name";
+    let what = format!("if `:{tree}` is part of its name, write another colon behind it");
     error.map_message(|message| format!("{message}; {what}"))
 }
 

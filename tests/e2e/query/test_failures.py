@@ -76,10 +76,10 @@ def test_a_colon_that_may_be_of_the_name_is_explained(hither, site, small, tmp_p
     site.put("scope:run7", small.path.read_bytes())
     other = tmp_path / "scope"
     for name in (site.url("scope"), str(other)):
-        assert_failed(draw(hither, f"{name}:run7"), NOT_FOUND, name, "write another one behind the name")
+        assert_failed(draw(hither, f"{name}:run7"), NOT_FOUND, name, "if `:run7` is part of its name, write another colon")
     assert draw(hither, site.url("scope:run7:")).code == 0
     for name in (site.url("none"), site.url("none.root")):
-        assert "another one behind" not in draw(hither, name if name.endswith("none") else f"{name}:T").err
+        assert "another colon" not in draw(hither, name if name.endswith("none") else f"{name}:T").err
 
 
 def test_an_rntuple_is_named_with_the_way_to_read_it(hither):
