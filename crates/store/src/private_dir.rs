@@ -5,10 +5,9 @@
 //! after a crash of the machine a file may be torn, which its checksum shows.
 //!
 //! **Ownership.** Opening refuses a directory that belongs to another user, that others can write
-//! to, or to which a symbolic link of another user leads: in a shared directory such as `/tmp` they
-//! could have created it, to read from it or to have files written where the link points. A link
-//! that the user made, as to a scratch disk, is followed. All later accesses are relative to the
-//! directory that was opened and checked, and follow no links.
+//! to, or that is a symbolic link: in a shared directory such as `/tmp` another user could have
+//! created it, to read from it or to have files written where the link points. All later accesses
+//! are relative to the directory that was opened and checked, and follow no links.
 //!
 //! **Bounds.** Only regular files within the allowed size are read, and never more bytes than were
 //! checked. When the directory exceeds its bytes or files, the least recently used files are
@@ -20,14 +19,12 @@ use hither_core::{Error, ErrorKind, Result};
 use rustix::fd::OwnedFd;
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps, flock, fstat,
-    futimens, mkdirat, openat, readlinkat, renameat, statat, unlinkat,
+    futimens, mkdirat, openat, renameat, statat, unlinkat,
 };
 use rustix::io::Errno;
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -37,8 +34,6 @@ pub(crate) const MAX_FILES: usize = 4096;
 const MAX_FILE_BYTES: u64 = 256 * 1024 * 1024;
 /// The prefix of files that are being written.
 const TEMPORARY: &str = "temporary-";
-/// Symbolic links to the directory, one to the other. Linux itself follows 40.
-const MAX_LINKS: usize = 40;
 /// The age at which a temporary file is assumed to belong to a process that died.
 const STALE: Duration = Duration::from_secs(3600);
 /// The time within which a second use is not recorded.
@@ -67,8 +62,8 @@ struct Listed {
 /// it does not exist.
 ///
 /// # Errors
-/// [`ErrorKind::Local`]: it cannot be created or opened, it or a symbolic link that leads to it
-/// belongs to another user, or others can write to it.
+/// [`ErrorKind::Local`]: it cannot be created or opened, is a symbolic link, belongs to another
+/// user, or others can write to it.
 pub fn open_private_directory(purpose: &str, path: &Path) -> Result<OwnedFd> {
     let refuse =
         |why: String| Error::new(ErrorKind::Local, format!("{purpose} {}: {why}", path.display()));
@@ -84,12 +79,10 @@ pub fn open_private_directory(purpose: &str, path: &Path) -> Result<OwnedFd> {
         Err(error) => return Err(fail("cannot make the directory", error)),
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let me = rustix::process::geteuid().as_raw();
-    let what = "not a directory that can be used (links of other users are refused)";
-    let directory = behind_links(path, me)
-        .and_then(|path| openat(CWD, path, flags, Mode::empty()))
-        .map_err(|error| fail(what, error))?;
+    let directory = openat(CWD, path, flags, Mode::empty())
+        .map_err(|error| fail("not a directory that can be used (links are refused)", error))?;
     let status = fstat(&directory).map_err(|error| fail("cannot examine it", error))?;
+    let me = rustix::process::geteuid().as_raw();
     if status.st_uid != me {
         return Err(refuse(format!(
             "belongs to user {}, expected {me}: choose a directory of your own",
@@ -103,22 +96,6 @@ pub fn open_private_directory(purpose: &str, path: &Path) -> Result<OwnedFd> {
         )));
     }
     Ok(directory)
-}
-
-/// The path to which the links of a user at `path` lead.
-fn behind_links(path: &Path, user: u32) -> rustix::io::Result<PathBuf> {
-    let mut path = path.to_owned();
-    for _ in 0..MAX_LINKS {
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let opened = openat(CWD, path.components().as_path(), flags, Mode::empty())?;
-        let status = fstat(&opened)?;
-        if FileType::from_raw_mode(status.st_mode) != FileType::Symlink || status.st_uid != user {
-            return Ok(path.components().as_path().to_owned());
-        }
-        let target = readlinkat(&opened, "", Vec::new())?;
-        path.set_file_name(OsStr::from_bytes(target.as_bytes()));
-    }
-    Err(Errno::LOOP)
 }
 
 impl PrivateDir {

@@ -67,9 +67,9 @@ impl Store {
     /// exist.
     ///
     /// # Errors
-    /// [`Local`](hither_core::ErrorKind::Local): the directory cannot be created or opened, it or a
-    /// symbolic link that leads to it belongs to another user, or others can write to it. A job
-    /// then continues without a store.
+    /// [`Local`](hither_core::ErrorKind::Local): the directory cannot be created or opened, belongs
+    /// to another user, is writable by others, or is a symbolic link. A job then continues without
+    /// a store.
     pub fn open(directory: &Path, config: StoreConfig) -> Result<Self> {
         const PREFIXES: &[&str] = &[
             RecordKind::Endpoint.prefix(),

@@ -33,8 +33,6 @@ END_SECONDS = 5.0
 """The time within which a running mover ends a revoked lease: it checks once a second."""
 START_SECONDS = 30.0
 """The time within which the mover has to start."""
-MAX_LINKS = 40
-"""Symbolic links to a folder, one to the other. Linux itself follows 40."""
 
 
 def node_name() -> str:
@@ -51,12 +49,10 @@ def state_folder() -> Path:
 def private_folder(path: Path) -> Path:
     """Make a folder of :func:`state_folder` and those above it there; only their owner may write.
 
-    Links that the user has made, as to a scratch disk, are followed.
-
     Raises
     ------
     PermissionError
-        One or its link belongs to another user, or others may write to one behind a link.
+        One belongs to another user, or is a link.
 
     """
     base = state_folder().parent
@@ -64,26 +60,12 @@ def private_folder(path: Path) -> Path:
     for name in (base, *(base / part for part in itertools.accumulate(path.relative_to(base).parts, os.path.join))):
         with contextlib.suppress(FileExistsError):
             name.mkdir(mode=0o700)
-        place = _behind_links(name)
-        status = place.lstat()
+        status = name.lstat()
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-            message = f"{place} belongs to another user or is not a folder: set XDG_STATE_HOME to a folder of your own"
+            message = f"{name} belongs to another user or is a link: set XDG_STATE_HOME to a folder of your own"
             raise PermissionError(message)
         if status.st_mode & 0o022:
-            if place != name:
-                message = f"others can write to {place}, to which {name} leads: take that away with chmod go-w"
-                raise PermissionError(message)
             name.chmod(0o700)
-    return path
-
-
-def _behind_links(path: Path) -> Path:
-    """Return the path to which the links of this user at a path lead."""
-    for _ in range(MAX_LINKS):
-        status = path.lstat()
-        if not stat.S_ISLNK(status.st_mode) or status.st_uid != os.geteuid():
-            break
-        path = path.parent / path.readlink()
     return path
 
 
