@@ -6,11 +6,9 @@
 //!
 //! The verifier of chains reads lists of version 2 with extensions. Many authorities publish
 //! simpler ones, as `openssl ca -gencrl` makes them by default: those are read here
-//! ([`simple_list`]). A chain may have authorities with lists of either kind: each certificate is
-//! checked by that of its own authority, and here it is found out that none is missing. A list that
-//! neither can use may revoke any certificate of its authority, so that no certificate of this
-//! authority is accepted. The authority is the issuer of the list; of a file that is not a list,
-//! the one with the same hash in its name.
+//! ([`simple_list`]). A list that neither can use may revoke any certificate of its authority, so
+//! that no certificate of this authority is accepted. The authority is the issuer of the list; of a
+//! file that is not a list, the one with the same hash in its name.
 
 mod simple_list;
 
@@ -38,8 +36,6 @@ type Name = Vec<u8>;
 pub struct RevocationLists {
     /// The lists for the verifier of chains.
     for_verifier: Vec<CertificateRevocationListDer<'static>>,
-    /// Until when those of an issuer are all in date, in seconds since 1970.
-    verifier_dates: HashMap<Name, i64>,
     /// Lists that it cannot use, by issuer.
     simple: HashMap<Name, SimpleList>,
     /// Authorities with a list that cannot be used, and the reason.
@@ -49,10 +45,9 @@ pub struct RevocationLists {
 /// The state of a chain according to the lists without extensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RevocationStatus {
-    /// All authorities have lists that are in date, and none of those that are read here has a
-    /// certificate of the chain. The verifier of chains has the others.
+    /// All authorities have lists that are in date, and none has a certificate of the chain.
     Valid,
-    /// Some authority has no list, or one out of date, or only the verifier knows.
+    /// Some authority has no such list, or one out of date.
     Unknown,
 }
 
@@ -103,7 +98,7 @@ impl RevocationLists {
             };
             for list in found {
                 let Err(reason) = supports(&list) else {
-                    lists.add_for_verifier(list);
+                    lists.for_verifier.push(list);
                     continue;
                 };
                 let reason = format!("{}: {reason}", path.display());
@@ -132,15 +127,6 @@ impl RevocationLists {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.for_verifier.is_empty() && self.simple.is_empty() && self.refused.is_empty()
-    }
-
-    fn add_for_verifier(&mut self, list: CertificateRevocationListDer<'static>) {
-        if let Some((issuer, until)) = simple_list::dated(&list) {
-            // The verifier uses the first list for a certificate.
-            let all = self.verifier_dates.entry(issuer).or_insert(until);
-            *all = until.min(*all);
-        }
-        self.for_verifier.push(list);
     }
 
     fn refuse(&mut self, authorities: Vec<Name>, reason: &str, problems: &mut Vec<String>) {
@@ -182,7 +168,6 @@ impl RevocationLists {
                     return Err(RevocationError::Revoked);
                 }
                 Some(list) if list.is_current(now) => {}
-                _ if self.verifier_dates.get(issuer).is_some_and(|until| now < *until) => {}
                 // No list has an authority's own certificate.
                 None if issuer == certificate.subject().as_raw() => {}
                 _ => status = RevocationStatus::Unknown,

@@ -25,7 +25,7 @@ use tracing::debug;
 /// Verifier of client certificates and proxies.
 #[derive(Debug)]
 pub(crate) struct ClientVerifier {
-    /// Verifies chains whose authorities all have lists in date, some of which it does not read.
+    /// Verifies chains whose authorities all have lists that it does not read.
     pub(crate) listed: Arc<dyn ClientCertVerifier>,
     /// Verifies other chains; none if these have no list although lists are required.
     pub(crate) others: Option<Arc<dyn ClientCertVerifier>>,

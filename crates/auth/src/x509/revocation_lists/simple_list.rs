@@ -3,7 +3,6 @@
 
 use rustls_pki_types::CertificateDer;
 use std::collections::HashSet;
-use x509_parser::oid_registry::OID_X509_EXT_ISSUER_DISTRIBUTION_POINT;
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::revocation_list::CertificateRevocationList;
 
@@ -47,16 +46,6 @@ impl SimpleList {
 pub(super) fn issuer_of(der: &[u8]) -> Option<Vec<u8>> {
     let (_, list) = CertificateRevocationList::from_der(der).ok()?;
     Some(list.issuer().as_raw().to_vec())
-}
-
-/// The name of the authority of a list for the verifier of chains, and the time until which the
-/// list is in date for all certificates of the authority: a list with a scope never is.
-pub(super) fn dated(der: &[u8]) -> Option<(Vec<u8>, i64)> {
-    let (_, list) = CertificateRevocationList::from_der(der).ok()?;
-    let has_scope =
-        list.extensions().iter().any(|it| it.oid == OID_X509_EXT_ISSUER_DISTRIBUTION_POINT);
-    let until = list.next_update().filter(|_| !has_scope).map_or(i64::MIN, |it| it.timestamp());
-    Some((list.issuer().as_raw().to_vec(), until))
 }
 
 fn is_signed(list: &CertificateRevocationList<'_>, authorities: &[CertificateDer<'_>]) -> bool {

@@ -2,9 +2,8 @@ use crate::connection::client_authorities::*;
 use crate::connection::tls::{CertificateReloader, Current};
 use crate::settings::TlsFiles;
 use rcgen::{
-    BasicConstraints, CertificateParams, CertificateRevocationListParams, CrlDistributionPoint,
-    CrlIssuingDistributionPoint, CrlScope, DnType, IsCa, Issuer, KeyIdMethod, KeyPair,
-    KeyUsagePurpose, RevokedCertParams, SerialNumber, date_time_ymd,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer,
+    KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber, date_time_ymd,
 };
 use rustls::{CertificateError, OtherError};
 use rustls_pki_types::{CertificateDer, UnixTime};
@@ -44,36 +43,16 @@ fn named(organization: &str, name: &str) -> CertificateParams {
     params
 }
 
-fn authority(name: &str) -> CertificateParams {
-    let mut params = named("Grid", name);
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    params
-}
-
 impl Grid {
     fn new() -> Self {
-        let params = authority("Authority");
+        let mut params = named("Grid", "Authority");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let key = KeyPair::generate().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let pem = params.self_signed(&key).unwrap().pem();
         fs::write(folder.path().join("5168735f.0"), pem).unwrap();
         Self { folder, issuer: Issuer::new(params, key) }
-    }
-
-    /// An authority that this one has certified with a serial number, and its certificate.
-    fn below(&self, serial: u64) -> (Self, rcgen::Certificate) {
-        let mut params = authority("Issuing Authority");
-        params.serial_number = Some(SerialNumber::from(serial));
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        let below = Self { folder: tempfile::tempdir().unwrap(), issuer: Issuer::new(params, key) };
-        (below, certificate)
-    }
-
-    /// Adds a certificate to the authorities.
-    fn trust(&self, certificate: &rcgen::Certificate) {
-        self.write("0a1b2c3d.0", certificate.pem());
     }
 
     fn user(&self, organization: &str, serial: u64) -> CertificateDer<'static> {
@@ -85,16 +64,6 @@ impl Grid {
 
     /// A list in which a serial number is revoked.
     fn list(&self, revoked: u64, until: i32) -> rcgen::CertificateRevocationList {
-        self.list_in(None, revoked, until)
-    }
-
-    /// The same, with a scope.
-    fn list_in(
-        &self,
-        scope: Option<CrlIssuingDistributionPoint>,
-        revoked: u64,
-        until: i32,
-    ) -> rcgen::CertificateRevocationList {
         let revoked = RevokedCertParams {
             serial_number: SerialNumber::from(revoked),
             revocation_time: date_time_ymd(2024, 1, 1),
@@ -105,7 +74,7 @@ impl Grid {
             this_update: date_time_ymd(2024, 1, 1),
             next_update: date_time_ymd(until, 1, 1),
             crl_number: SerialNumber::from(1),
-            issuing_distribution_point: scope,
+            issuing_distribution_point: None,
             revoked_certs: vec![revoked],
             key_identifier_method: KeyIdMethod::Sha256,
         };
@@ -142,18 +111,9 @@ impl Grid {
     }
 
     fn verify(&self, crls: CrlChecks, user: &CertificateDer<'_>) -> Result<(), rustls::Error> {
-        self.verify_chain(crls, user, &[])
-    }
-
-    fn verify_chain(
-        &self,
-        crls: CrlChecks,
-        user: &CertificateDer<'_>,
-        above: &[CertificateDer<'_>],
-    ) -> Result<(), rustls::Error> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let (verifier, _) = self.authorities(crls).verifier(&provider).unwrap();
-        verifier.verify_client_cert(user, above, UnixTime::now()).map(drop)
+        verifier.verify_client_cert(user, &[], UnixTime::now()).map(drop)
     }
 }
 
@@ -218,56 +178,6 @@ fn lists_without_extensions_are_used_like_others() {
             assert_eq!(reason(grid.verify(CrlChecks::Use, user)), CertificateError::Revoked);
         }
     }
-}
-
-#[test]
-fn one_chain_may_have_lists_with_and_without_extensions() {
-    for version in [1, 2] {
-        for is_user_simple in [true, false] {
-            let grid = Grid::new();
-            let (below, certificate) = grid.below(5);
-            if is_user_simple {
-                grid.trust(&certificate);
-            }
-            let above = [certificate.der().clone()];
-            let (revoked, fine) = (below.user("Grid", 7), below.user("Grid", 8));
-            let put = |of_root: (u64, i32), of_user: (u64, i32)| {
-                let list = |grid: &Grid, (revoked, until), is_simple| {
-                    if is_simple {
-                        return grid.simple_list(revoked, until, version);
-                    }
-                    grid.list(revoked, until).der().to_vec()
-                };
-                grid.write("5168735f.r0", list(&grid, of_root, !is_user_simple));
-                grid.write("0a1b2c3d.r0", list(&below, of_user, is_user_simple));
-            };
-            let verify = |user| grid.verify_chain(CrlChecks::Require, user, &above);
-            put((1, 2040), (7, 2040));
-            assert_eq!(verify(&fine), Ok(()), "{version} {is_user_simple}");
-            assert_eq!(reason(verify(&revoked)), CertificateError::Revoked);
-            for (root_until, user_until) in [(2025, 2040), (2040, 2025)] {
-                put((1, root_until), (7, user_until));
-                assert!(verify(&fine).is_err(), "{version} {is_user_simple} {root_until}");
-                assert!(verify(&revoked).is_err());
-            }
-        }
-    }
-}
-
-#[test]
-fn a_list_for_some_certificates_does_not_stand_for_all() {
-    let grid = Grid::new();
-    let (below, certificate) = grid.below(5);
-    grid.trust(&certificate);
-    grid.write("0a1b2c3d.r0", below.simple_list(7, 2040, 2));
-    let distribution_point = CrlDistributionPoint { uris: vec!["http://h/crl".to_owned()] };
-    let scope = Some(CrlScope::UserCertsOnly);
-    let scope = CrlIssuingDistributionPoint { distribution_point, scope };
-    grid.write("5168735f.r0", grid.list_in(Some(scope), 1, 2040).der());
-    let user = below.user("Grid", 8);
-    let above = [certificate.der().clone()];
-    assert_eq!(grid.verify_chain(CrlChecks::Use, &user, &above), Ok(()));
-    assert!(grid.verify_chain(CrlChecks::Require, &user, &above).is_err());
 }
 
 #[test]
