@@ -6,7 +6,7 @@
 //! A client is the name that the authorizer gives it, or else an address. The count is in memory: a
 //! partial file of an earlier run of the server is bounded in time only. A partial file leaves the
 //! count when its client moves or removes it, or when the client reaches its maximum and the file
-//! is found to be gone.
+//! is found to be gone: one that is being written, which may have no name yet, stays.
 
 use crate::backend::Details;
 use crate::backend::path::NamespacePath;
@@ -25,13 +25,15 @@ const MAX_COUNTED: usize = 1 << 20;
 
 /// The unfinished partial files of all clients.
 #[derive(Debug, Default)]
-pub(crate) struct UnfinishedFiles(Mutex<Counts>);
+pub(crate) struct UnfinishedFiles(Arc<Mutex<Counts>>);
 
 #[derive(Debug, Default)]
 struct Counts {
     /// The client and the size of each file, by path.
     files: HashMap<String, (Arc<str>, u64)>,
     clients: HashMap<Arc<str>, ClientCount>,
+    /// The number of requests that write to each path at present.
+    writers: HashMap<String, usize>,
 }
 
 /// The number of files of a client, and their size.
@@ -60,15 +62,36 @@ impl Counts {
 
     fn add(&mut self, client: &str, path: &str, bytes: u64, max: ClientCount) -> bool {
         if self.files.len() >= MAX_COUNTED {
-            *self = Self::default();
+            self.files.clear();
+            self.clients.clear();
         }
         let client = Arc::from(client);
-        let count = self.clients.entry(Arc::clone(&client)).or_default();
+        let count = self.clients.get(&client).copied().unwrap_or_default();
         let total = count.bytes.checked_add(bytes).filter(|total| *total <= max.bytes);
         let Some(total) = total.filter(|_| count.files < max.files) else { return false };
-        *count = ClientCount { files: count.files + 1, bytes: total };
+        let count = ClientCount { files: count.files + 1, bytes: total };
+        self.clients.insert(Arc::clone(&client), count);
         self.files.insert(path.to_owned(), (client, bytes));
         true
+    }
+
+    /// Removes files that were found to be gone.
+    fn end_all<'a>(&mut self, gone: impl Iterator<Item = &'a String>) {
+        for path in gone {
+            if !self.writers.contains_key(path) {
+                self.end(path);
+            }
+        }
+    }
+
+    /// Notes that a request no longer writes to a path.
+    fn end_writer(&mut self, path: &str) {
+        if let Some(writers) = self.writers.get_mut(path) {
+            *writers -= 1;
+            if *writers == 0 {
+                self.writers.remove(path);
+            }
+        }
     }
 
     fn end(&mut self, path: &str) {
@@ -111,7 +134,9 @@ impl UnfinishedFiles {
         }
         let named = context.client_name(request).ok().filter(|name| !name.is_empty());
         let client = named.unwrap_or_else(|| request.peer.address.ip().to_string());
-        let file = UnfinishedFile(Some((client, path.to_owned())));
+        *lock(&self.0).writers.entry(path.to_owned()).or_default() += 1;
+        let writer = Writer { client, path: path.to_owned(), counts: Arc::clone(&self.0) };
+        let file = UnfinishedFile(Some(writer));
         file.count(context, bytes).await?;
         Ok(file)
     }
@@ -128,20 +153,32 @@ impl UnfinishedFiles {
     }
 }
 
-/// A file that a client writes, if it is a partial file: the client, and the path.
+/// A file that a request writes, if it is a partial file.
 #[derive(Debug)]
-pub(crate) struct UnfinishedFile(Option<(String, String)>);
+pub(crate) struct UnfinishedFile(Option<Writer>);
+
+#[derive(Debug)]
+struct Writer {
+    client: String,
+    path: String,
+    counts: Arc<Mutex<Counts>>,
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        lock(&self.counts).end_writer(&self.path);
+    }
+}
 
 impl UnfinishedFile {
     /// Counts the file with `bytes`, if that is more than before. Fails if its client has too many.
     pub(crate) async fn count(&self, context: &ServerContext, bytes: u64) -> Result<(), HttpError> {
-        let Some((client, path)) = &self.0 else { return Ok(()) };
+        let Some(Writer { client, path, counts }) = &self.0 else { return Ok(()) };
         let limits = context.limits();
         let max = ClientCount {
             files: limits.unfinished_files,
             bytes: limits.unfinished_bytes.unwrap_or(u64::MAX),
         };
-        let counts = &context.unfinished.0;
         if lock(counts).count(client, path, bytes, max) {
             return Ok(());
         }
@@ -150,9 +187,8 @@ impl UnfinishedFile {
         let there =
             backend.describe(counted.clone(), Details::default(), Arc::new(|_| false)).await?;
         let mut counts = lock(counts);
-        for (path, _) in counted.iter().zip(there).filter(|(_, there)| there.is_none()) {
-            counts.end(path);
-        }
+        let gone = counted.iter().zip(there).filter(|(_, there)| there.is_none());
+        counts.end_all(gone.map(|(path, _)| path));
         if counts.count(client, path, bytes, max) {
             return Ok(());
         }
@@ -191,5 +227,23 @@ mod tests {
             counts.end(path);
         }
         assert!(counts.clients.is_empty() && counts.files.is_empty());
+    }
+
+    #[test]
+    fn a_file_that_is_being_written_is_not_gone() {
+        let max = ClientCount { files: 1, bytes: 100 };
+        let mut counts = Counts::default();
+        let gone = [String::from("1")];
+        counts.writers.insert("1".to_owned(), 2);
+        assert!(counts.count("a", "1", 60, max));
+        counts.end_all(gone.iter());
+        counts.end_writer("1");
+        counts.end_all(gone.iter());
+        assert!(!counts.count("a", "2", 1, max));
+        counts.end_writer("1");
+        counts.end_all(gone.iter());
+        assert!(counts.count("a", "2", 1, max));
+        // A client whose only file is refused is not kept.
+        assert!(!counts.count("b", "3", 101, max) && !counts.clients.contains_key("b"));
     }
 }
