@@ -174,20 +174,22 @@ impl Replicas {
                 }
                 Err(failed) => {
                     // A request that is too large is made smaller by the limits of the leader,
-                    // which may be another replica meanwhile.
-                    let is_led = Arc::ptr_eq(&replica, &self.leader());
-                    let is_final = |error: &&Error| {
-                        let is_of_request = classify(error) == FailureScope::Request;
-                        is_of_request && (is_led || error.kind() != ErrorKind::TooLarge)
+                    // which may be another replica.
+                    let leader = self.leader();
+                    let is_final = |(sender, error): &&(Arc<ActiveReplica>, Error)| {
+                        let is_too_large = error.kind() == ErrorKind::TooLarge;
+                        classify(error) == FailureScope::Request
+                            && (!is_too_large || Arc::ptr_eq(sender, &leader))
                     };
-                    if let Some(fault) = failed.iter().find(is_final) {
+                    if let Some((_, fault)) = failed.iter().find(is_final) {
                         return Err(fault.clone());
                     }
-                    let refused = failed.iter().position(Error::is_refused_connection);
+                    let refused =
+                        failed.iter().position(|(_, error)| error.is_refused_connection());
                     if let Some(position) = refused.filter(|_| failover && refusing.is_none()) {
                         refusing = Some((replica, errors.len() + position));
                     }
-                    errors.extend(failed);
+                    errors.extend(failed.into_iter().map(|(_, error)| error));
                 }
             }
         }

@@ -126,7 +126,7 @@ impl Replicas {
         request: &Request,
         dedup: &DedupSink,
         tried: &mut Vec<Arc<ActiveReplica>>,
-    ) -> std::result::Result<ResponseMeta, Vec<Error>> {
+    ) -> std::result::Result<ResponseMeta, Vec<(Arc<ActiveReplica>, Error)>> {
         let mut running = FuturesUnordered::new();
         running.push(self.ask(first, dedup.rest(request), dedup));
         let mut errors = Vec::new();
@@ -143,8 +143,8 @@ impl Replicas {
                     }
                     return Ok(self.settle(&replica, response));
                 }
-                Either::Left((Some((_, Err(error))), _)) => {
-                    errors.push(error);
+                Either::Left((Some((replica, Err(error))), _)) => {
+                    errors.push((replica, error));
                     if running.is_empty() {
                         return Err(errors);
                     }
@@ -169,7 +169,7 @@ impl Replicas {
             if silence >= GIVE_UP_AFTER && self.is_bulk() {
                 let error = silent(first, silence);
                 self.record_failure(first, &error);
-                errors.push(error);
+                errors.push((Arc::clone(first), error));
                 return Err(errors);
             }
             if (speed == 0.0 || faster) && self.may_hedge(&rest) {
