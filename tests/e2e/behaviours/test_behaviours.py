@@ -94,15 +94,18 @@ def test_a_directory_whose_listing_was_redirected_is_not_empty(hither, tmp_path,
     assert verb == "cp -r" or (target / "sub/a.dat").read_bytes() == OLD
 
 
-@pytest.mark.parametrize("has_head", [False, True])
-def test_a_file_is_not_empty_because_all_ranges_are_refused(hither, has_head):
-    def refuses(server: Exchange) -> bool:
-        return not (has_head and server.command == "HEAD") and server.answer(416)
-
-    with serving(Site({"/": None, "/a.dat": b""}, refuses)) as server:
-        told = hither("cat", f"http://127.0.0.1:{server.port}/a.dat", "--no-store")
+@pytest.mark.parametrize("verb", ["cat", "cp"])
+@pytest.mark.parametrize("answered", [(), ("HEAD",), ("HEAD", "PROPFIND")])
+def test_a_file_is_not_empty_because_all_ranges_are_refused(hither, tmp_path, answered, verb):
+    target = tmp_path / "a.dat"
+    target.write_bytes(OLD)
+    site = Site({"/": None, "/a.dat": b""}, lambda server: server.command not in answered and server.answer(416))
+    with serving(site) as server:
+        command = [verb, f"http://127.0.0.1:{server.port}/a.dat", *([target] if verb == "cp" else [])]
+        told = hither(*command, "--no-store")
     assert told.code != 0, told
     assert "416" in told.err, told
+    assert target.read_bytes() == OLD
 
 
 def test_a_directory_is_no_file_though_a_connection_to_the_first_replica_broke(hither, tmp_path):

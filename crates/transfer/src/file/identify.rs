@@ -33,14 +33,7 @@ pub(crate) async fn identify(
         Some(entry) => {
             let listed = FileVersion::of(entry);
             let refuses = item.refuses_pages();
-            let mut probed = probe(source, policy, refuses, INITIAL_REQUEST_BYTES).await;
-            // An empty file has no first bytes, and s3s refuses such a request without stating the
-            // size. A small file may be shorter than the requested range, but has its first bytes.
-            let is_beyond = probed.as_ref().is_err_and(|it| it.kind() == ErrorKind::Corrupt);
-            if listed.size == Some(0) && is_beyond {
-                probed = probe(source, policy, refuses, 1).await;
-            }
-            let (version, head) = probed?;
+            let (version, head) = probe(source, policy, refuses, INITIAL_REQUEST_BYTES).await?;
             let validator = version.validator.or(listed.validator);
             Ok((FileVersion { size: version.size, validator, ..listed }, head))
         }
@@ -59,13 +52,13 @@ pub(crate) async fn identify(
             Err(error) if error.may_be_directory() => {
                 let Ok(entry) = item.storage.stat(&item.path).await else { return Err(error) };
                 let version = of_file(entry, item)?;
-                // An empty file has no first bytes. Others may be readable without this request.
-                let is_known = match version.size {
-                    None => false,
-                    Some(0) => error.kind() == ErrorKind::Corrupt,
-                    Some(_) => true,
-                };
-                if is_known { Ok((version, None)) } else { Err(error) }
+                // The file may be readable without this request. No byte of one that is stated to
+                // be empty was to be had, which does not show that.
+                if version.size.is_some_and(|size| size > 0) {
+                    Ok((version, None))
+                } else {
+                    Err(error)
+                }
             }
             result => result,
         },

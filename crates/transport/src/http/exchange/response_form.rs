@@ -180,7 +180,8 @@ impl Exchange<'_> {
             return ExchangeResult::failed(self.too_large(StatusCode::OK))
                 .with(RangeBehavior::PerhapsOne);
         }
-        let finding = (never || !cheap).then_some(RangeBehavior::NoRanges);
+        let ignores_ranges = never || (!cheap && self.range_count() > 0);
+        let finding = ignores_ranges.then_some(RangeBehavior::NoRanges);
         let validator = facts.validator.as_ref().and_then(|v| v.if_range().to_str().ok());
         let arrived = WholeFileResponse { body, size, validator: validator.map(str::to_owned) };
         let served =
@@ -212,7 +213,7 @@ impl Exchange<'_> {
             ),
         );
         // The file may be empty: S3 and lighttpd do not state the size.
-        let lacks_first_byte = stated.is_none() && matches!(ranges, [Range { start: 0, end: 1 }]);
+        let lacks_first_byte = stated.is_none() && matches!(ranges, [Range { start: 0, .. }]);
         ExchangeResult { lacks_first_byte, ..ExchangeResult::failed(error) }
     }
 
