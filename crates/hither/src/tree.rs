@@ -13,9 +13,8 @@ use crate::file::origin::FileOrigin;
 use crate::tree::job_report::JobStart;
 use crate::tree::listing::{TreeListing, describe_tree};
 use crate::tree::root_opener::{OpenTree, RootOpener};
-use crate::tree::tree_url::is_root_file;
 use futures_util::future::{BoxFuture, FutureExt, Shared};
-use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::error::{ErrorKind, Result};
 use std::fmt;
 use std::sync::Arc;
 
@@ -47,8 +46,7 @@ impl Client {
     ///
     /// As [`Client::open`]. Errors of the file or the tree are returned when the tree is used.
     pub fn open_tree(&self, url: &str, path: Option<&str>) -> Result<RemoteTree> {
-        let file = self.origin(url).map_err(|error| with_colon(error, url, path))?;
-        Ok(RemoteTree::new(file, path.map(str::to_owned), true))
+        Ok(RemoteTree::new(self.origin(url)?, path.map(str::to_owned), true))
     }
 }
 
@@ -120,19 +118,6 @@ impl RemoteTree {
     }
 }
 
-/// The error of a file that is not found. If nothing but a colon showed where its name ends, that
-/// may have been part of the name.
-fn with_colon(error: Error, file: &str, tree: Option<&str>) -> Error {
-    // A query may be a secret.
-    let [file, tree] = [Some(file), tree].map(|text| text.and_then(|text| text.split('?').next()));
-    let Some(tree) = tree.filter(|_| !file.is_some_and(is_root_file)) else { return error };
-    if error.kind() != ErrorKind::NotFound {
-        return error;
-    }
-    let what = format!("if `:{tree}` is part of its name, write another colon behind it");
-    error.map_message(|message| format!("{message}; {what}"))
-}
-
 async fn open(
     file: Arc<FileOrigin>,
     path: Option<String>,
@@ -143,8 +128,7 @@ async fn open(
     if !known {
         file.source.expect_bulk();
     }
-    let root = opening.root().await;
-    let root = root.map_err(|error| with_colon(error, &file.name(), path.as_deref()))?;
+    let root = opening.root().await?;
     let tree = opening.tree(&root, path.as_deref()).await?;
     let mut open = opening.finish(tree, known);
     file.keep(open.keep.take());

@@ -72,14 +72,11 @@ def test_a_missing_tree_lists_the_existing_ones(hither, site, small):
     assert_failed(draw(hither, site.link_in(small) + ":Tree"), NOT_FOUND, "Tree", "`T`")
 
 
-def test_a_colon_that_may_be_of_the_name_is_explained(hither, site, small, tmp_path):
+def test_a_colon_at_the_end_makes_a_name_with_colons_a_file(hither, site, small):
     site.put("scope:run7", small.path.read_bytes())
-    other = tmp_path / "scope"
-    for name in (site.url("scope"), str(other)):
-        assert_failed(draw(hither, f"{name}:run7"), NOT_FOUND, name, "if `:run7` is part of its name, write another colon")
+    assert_failed(draw(hither, site.url("scope:run7")), NOT_FOUND, site.url("scope"))
     assert draw(hither, site.url("scope:run7:")).code == 0
-    for name in (site.url("none"), site.url("none.root")):
-        assert "another colon" not in draw(hither, name if name.endswith("none") else f"{name}:T").err
+    assert draw(hither, site.url("scope:run7") + "?key=a:").code == 0
 
 
 def test_an_rntuple_is_named_with_the_way_to_read_it(hither):

@@ -29,8 +29,9 @@ impl TreeUrl {
     /// Splits `text` at the last colon behind `.root` or, for a part of a data set, `.root.1`, as
     /// uproot does. If there is none, it splits at the last colon in the last component of the
     /// path, unless `.root` or `.root.1` ends it: that is a file with a colon in its name. A colon
-    /// before a port, in a query, or after a scheme does not split, nor does one in the name of a
-    /// local file that exists. A colon at the end splits off no tree: it ends the name of any file.
+    /// before a port, in the query of a URL, or after a scheme does not split, nor does one in the
+    /// name of a local file that exists. A colon at the end of `text` names no tree: what is before
+    /// it is the file.
     ///
     /// ```
     /// use hither::TreeUrl;
@@ -43,37 +44,37 @@ impl TreeUrl {
         if local_path(text).is_some_and(|path| path.is_file()) {
             return Self { url: text.to_owned(), tree: None };
         }
-        let path_start = match text.find("://") {
+        if let Some(url) = text.strip_suffix(':') {
+            return Self { url: url.to_owned(), tree: None };
+        }
+        let (start, end) = match text.find("://") {
             Some(scheme) => {
                 let authority = scheme + 3;
-                text[authority..].find('/').map_or(text.len(), |slash| authority + slash)
+                let rest = &text[authority..];
+                let start = rest.find('/').unwrap_or(rest.len());
+                // What follows the tree may hold a question mark, but not the path before it.
+                let end = rest.find('?').unwrap_or(rest.len());
+                (authority + start, authority + end.max(start))
             }
-            None => 0,
+            None => (0, text.len()),
         };
-        let path = &text[path_start..];
+        let path = &text[start..end];
         let mut colons = path.rmatch_indices(':').map(|(at, _)| at);
         let split = colons.find(|at| is_root_file(&path[..*at])).or_else(|| {
             let last = path.rfind('/').map_or(0, |slash| slash + 1);
-            let component = path[last..].split('?').next().unwrap_or_default();
+            let component = &path[last..];
             let colon = component.rfind(':').filter(|_| !is_root_file(component));
             colon.map(|colon| last + colon)
         });
-        match split {
-            Some(at) if path.len() > at + 1 => Self {
-                url: text[..path_start + at].to_owned(),
-                tree: Some(path[at + 1..].to_owned()),
-            },
-            // A colon with nothing after it names no tree.
-            Some(at) if path_start > 0 || at > 0 => {
-                Self { url: text[..path_start + at].to_owned(), tree: None }
-            }
-            _ => Self { url: text.to_owned(), tree: None },
+        match split.map(|at| start + at) {
+            Some(at) => Self { url: text[..at].to_owned(), tree: Some(text[at + 1..].to_owned()) },
+            None => Self { url: text.to_owned(), tree: None },
         }
     }
 }
 
 /// Returns true for the names of files by which a tree is recognised: `run.root`, `run.ROOT.1`.
-pub(crate) fn is_root_file(name: &str) -> bool {
+fn is_root_file(name: &str) -> bool {
     let numbered = name
         .rsplit_once('.')
         .filter(|(_, part)| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
@@ -113,6 +114,12 @@ mod tests {
             ("f.root:a.root:T", "f.root:a.root", Some("T")),
             ("http://h/f.root.:T", "http://h/f.root.", Some("T")),
             ("http://h/é:oot:T", "http://h/é:oot", Some("T")),
+            ("http://h/scope:run7?sig=x:", "http://h/scope:run7?sig=x", None),
+            ("http://h/scope:f.root?sig=a:b.root:c", "http://h/scope:f.root?sig=a:b.root:c", None),
+            ("x.root:run7:", "x.root:run7", None),
+            ("http://h/f.root:T?x", "http://h/f.root", Some("T?x")),
+            ("http://h:", "http://h", None),
+            (":T", "", Some("T")),
             ("", "", None),
         ] {
             let parsed = TreeUrl::parse(text);
