@@ -506,10 +506,13 @@ def check_without_secrets(options: Mapping[str, Any]) -> None:
     secret = [name for name in _TEXT_SECRETS if options.get(name)]
     secret += [name for name, texts in urls.items() if any(text and _core.redact_url(text) != text for text in texts)]
     if secret:
-        message = (
-            f"a pickle would hold the secret in {secret[0]}=: put it into a file that each process reads "
-            "(token_file=, config=), or into the environment of each (BEARER_TOKEN, HITHER_PASSWORD)"
+        elsewhere = (
+            "name the command in a configuration file that each process reads (config=)"
+            if secret[0] == "token_command"
+            else "put it into a file that each process reads (token_file=, config=), or into the environment of each "
+            "(BEARER_TOKEN, HITHER_PASSWORD)"
         )
+        message = f"a pickle would hold the secret in {secret[0]}=: {elsewhere}"
         raise ValueError(message)
 
 
