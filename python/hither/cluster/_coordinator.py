@@ -15,8 +15,10 @@ grants the lease; see ``crates/hither/src/mover/work.rs`` for what it prevents.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import fcntl
+import math
 import os
 import queue
 import secrets
@@ -47,6 +49,10 @@ START_SECONDS = 20.0
 """The same for a mover that is still starting."""
 DEALERS = 16
 """Nodes that are given their shares at the same time."""
+REPEAT_SECONDS = 10.0
+"""A node that was not reached is notified again after this time that no lease waits."""
+LATE = (TimeoutError, asyncio.TimeoutError)
+"""Errors of Dask for an answer that comes late: before Python 3.11 these are two classes."""
 SURVEY_SECONDS = 15.0
 """A node that does not respond within this time is left out."""
 
@@ -96,7 +102,7 @@ class Coordinator:
         self._sizing = LeaseSizing()
         self._shares = Shares(Share(options.max_connections, options.bandwidth))
         self._dealer = ThreadPoolExecutor(DEALERS, "hither-shares")
-        self._knows_last: set[str] = set()
+        self._said_last: dict[str, float] = {}
         self._noted: set[str] = set()
         self._pause_until = 0.0
         self._notices: dict[str, None] = {}
@@ -253,14 +259,18 @@ class Coordinator:
 
     def _say_last(self) -> None:
         """Notify nodes that no lease waits, once everything is listed."""
-        if self._manifest.is_listed:
-            for node in self._workers.nodes.keys() - self._knows_last:
-                self._knows_last.add(node)
+        if not self._manifest.is_listed:
+            return
+        now = time.monotonic()
+        for node in self._workers.nodes:
+            if now - self._said_last.get(node, -math.inf) >= REPEAT_SECONDS:
+                self._said_last[node] = math.inf
                 self._dealer.submit(self._say, node, self._workers.run_on(node, _node.say_last))
 
     def _say(self, node: str, say: Callable[[], bool]) -> None:
         if not say():
-            self._events.put(lambda: self._knows_last.discard(node))
+            again = time.monotonic()
+            self._events.put(lambda: self._said_last.update({node: again}))
 
     def _next_size(self) -> LeaseSize:
         left = None
@@ -320,13 +330,13 @@ class Coordinator:
         if future.status != "finished":
             # The worker is lost, or the task failed: the state of the mover is unknown.
             if future.status == "error":
-                with contextlib.suppress(TimeoutError):
+                with contextlib.suppress(*LATE):
                     self._notices[f"lease {name}: {future.exception(timeout=1)}"] = None
             self._take_back(name)
             return
         try:
             result = future.result(timeout=10)
-        except TimeoutError:
+        except LATE:
             # The worker that has it was stopped, or cut off, before the result was requested.
             self._take_back(name)
             return

@@ -1,5 +1,6 @@
 """Reactions of the coordinator to what Dask answers, without a cluster."""
 
+import asyncio
 import queue
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from types import SimpleNamespace
@@ -7,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from bench.harness.waiting import wait_until
-from hither.cluster import ClusterLostError, _node
+from hither.cluster import ClusterLostError, _coordinator, _node
 from hither.cluster._coordinator import Coordinator
 
 
@@ -15,7 +16,7 @@ from hither.cluster._coordinator import Coordinator
 def coordinator():
     coordinator = Coordinator.__new__(Coordinator)
     coordinator._granted, coordinator._notices = {}, {}
-    coordinator._events, coordinator._knows_last = queue.SimpleQueue(), set()
+    coordinator._events, coordinator._said_last = queue.SimpleQueue(), {}
     with ThreadPoolExecutor(1) as coordinator._dealer:
         yield coordinator
 
@@ -38,14 +39,16 @@ def test_a_scheduler_that_is_lost_while_a_result_is_requested_is_named(coordinat
         coordinator._done("1.1", future)
 
 
-def test_a_lease_is_taken_back_though_the_reason_comes_late(coordinator, monkeypatch):
+@pytest.mark.parametrize("error", [TimeoutError(), asyncio.TimeoutError()])
+@pytest.mark.parametrize("status", ["error", "finished"])
+def test_a_lease_is_taken_back_though_the_answer_comes_late(coordinator, monkeypatch, status, error):
     taken = []
     monkeypatch.setattr(coordinator, "_take_back", taken.append)
-    coordinator._done("1.1", granted(coordinator, "error", TimeoutError()))
+    coordinator._done("1.1", granted(coordinator, status, error))
     assert taken == ["1.1"]
 
 
-def test_a_node_that_could_not_be_told_that_no_lease_waits_is_told_again(coordinator):
+def test_a_node_that_could_not_be_told_that_no_lease_waits_is_told_again_after_a_pause(coordinator, monkeypatch):
     told, answers = [], [False, True]
 
     def run_on(node, what):
@@ -56,6 +59,9 @@ def test_a_node_that_could_not_be_told_that_no_lease_waits_is_told_again(coordin
     coordinator._workers = SimpleNamespace(nodes={"a": None}, run_on=run_on)
     coordinator._say_last()
     coordinator._events.get(timeout=60)()
+    coordinator._say_last()
+    assert len(told) == 1
+    monkeypatch.setattr(_coordinator, "REPEAT_SECONDS", 0.0)
     coordinator._say_last()
     wait_until(lambda: not answers, "the second answer")
     coordinator._say_last()
