@@ -123,9 +123,12 @@ class Attack:
     """The metrics that must have increased."""
 
 
+STAYS = "stall_seconds = 3600\nidle_seconds = 3600\n"
+"""Limits by which the server ends no connection, so that it is not by waiting that it serves others."""
+
 ATTACKS = [
-    Attack(read_nothing, limits="memory_bytes = 33554432", is_secure=True, resident_mib=200),
-    Attack(grant_one_byte, resident_mib=300),
+    Attack(read_nothing, limits=STAYS + "memory_bytes = 33554432", is_secure=True, resident_mib=200),
+    Attack(grant_one_byte, limits=STAYS, resident_mib=300),
     Attack(
         begin_heads,
         limits="idle_seconds = 5.0\nmemory_bytes = 134217728",
@@ -136,10 +139,10 @@ ATTACKS = [
     Attack(ping, limits="idle_seconds = 5.0", resident_mib=100, ends_within=PATIENCE, replies=PING),
     Attack(
         fill,
-        limits="connections_per_address = 200",
+        limits=STAYS + "connections_per_address = 200",
         clients=("127.0.0.2",),
         resident_mib=300,
         counted=("hither_connections_refused_total",),
     ),
-    Attack(idle, limits="connections = 200", resident_mib=200, counted=("hither_connections_evicted_total",)),
+    Attack(idle, limits=STAYS + "connections = 200", resident_mib=200, counted=("hither_connections_evicted_total",)),
 ]

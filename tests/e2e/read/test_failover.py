@@ -44,8 +44,8 @@ def test_a_dying_server_costs_only_the_bytes_in_flight(hither, site, second, tal
     sent = sum(request.bytes_sent for request in second.requests("/talk.root"))
     assert sent > 0
     # The bytes that the first server had delivered are kept, except for those in flight in its sockets and in the
-    # relay. With several connections an idle one requests the rest of a slow response again.
-    assert connections > 1 or passed + sent <= 1.2 * needed + 200_000
+    # relay. With several connections an idle one requests the rest of a slow response again, once.
+    assert passed + sent <= (1.2 if connections == 1 else 2.2) * needed + 200_000
     assert report["bytes_used"] >= needed
 
 
