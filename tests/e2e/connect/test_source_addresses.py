@@ -61,13 +61,15 @@ def is_equal(tmp_path, name="small"):
     return (tmp_path / "to").read_bytes() == (tmp_path / "www" / name).read_bytes()
 
 
-def test_both_interfaces_have_as_many_connections_and_carry_bytes(site, tmp_path):
+def test_both_interfaces_have_several_connections_and_carry_bytes(site, tmp_path):
     machines, url = site
     sources = ended(copying(machines, f"{url}/small", tmp_path / "to", "line,line1"))
     received = [machines.received("a", line) for line in (0, 1)]
     assert is_equal(tmp_path)
+    # A connection whose handshake is slow is opened over the other line, too; what is too many there is closed, and
+    # opened again: how many there were in all, the time decides.
     connections = [sources[line]["connections"] for line in ("line", "line1")]
-    assert max(connections) - min(connections) <= 1, connections
+    assert min(connections) > 1, connections
     # The counters contain the bytes read of those received over the line, without packet headers. Which of them get more
     # depends on the time: an idle connection takes the next piece, and the rest of a slow one.
     counted = [sources[line]["bytes_received"] for line in ("line", "line1")]
