@@ -49,7 +49,7 @@ START_SECONDS = 20.0
 """The same for a mover that is still starting."""
 DEALERS = 16
 """Nodes that are given their shares at the same time."""
-REPEAT_SECONDS = 10.0
+RENOTIFY_SECONDS = 10.0
 """A node that was not reached is notified again after this time that no lease waits."""
 LATE = (TimeoutError, asyncio.TimeoutError)
 """Errors of Dask for an answer that comes late: before Python 3.11 these are two classes."""
@@ -134,7 +134,6 @@ class Coordinator:
                 self._note_workers()
                 self._grant()
                 self._deal_shares()
-                self._look_for_silence()
                 self._wait()
                 show(self.progress())
             self._listing.join()
@@ -263,7 +262,7 @@ class Coordinator:
             return
         now = time.monotonic()
         for node in self._workers.nodes:
-            if now - self._said_last.get(node, -math.inf) >= REPEAT_SECONDS:
+            if now - self._said_last.get(node, -math.inf) >= RENOTIFY_SECONDS:
                 self._said_last[node] = math.inf
                 self._dealer.submit(self._say, node, self._workers.run_on(node, _node.say_last))
 
@@ -465,14 +464,19 @@ class Coordinator:
             self._take_back(granted.lease.name)
 
     def _wait(self) -> None:
-        """Handle events for at least a tenth of a second."""
+        """Handle events for at least a tenth of a second, then look for nodes that are silent.
+
+        In this order, because more time than a node may be silent may pass between two calls. Its
+        reports wait here then.
+        """
         deadline = time.monotonic() + 0.1
         while True:
             try:
                 event = self._events.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
-                return
+                break
             event()
+        self._look_for_silence()
 
 
 def _lock(path: Path) -> int:

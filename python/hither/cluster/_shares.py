@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 LINGER_SECONDS = 3.0
 """The time after the last lease of a node in which its mover may still use its share."""
-REPEAT_SECONDS = 1.0
+RESEND_SECONDS = 1.0
 """The time after which a share is sent again if its arrival is unknown."""
 
 
@@ -115,7 +115,7 @@ class Shares:
         dealt = {}
         for place, (node, holder) in enumerate(sorted(working.items())):
             unconfirmed_at = holder.unconfirmed_at
-            if holder.sent is not None or (unconfirmed_at is not None and now - unconfirmed_at < REPEAT_SECONDS):
+            if holder.sent is not None or (unconfirmed_at is not None and now - unconfirmed_at < RESEND_SECONDS):
                 continue
             # If connections do not divide evenly, the first nodes get one more.
             target = (

@@ -1,6 +1,7 @@
 """Reactions of the coordinator to what Dask answers, without a cluster."""
 
 import asyncio
+import math
 import queue
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from types import SimpleNamespace
@@ -48,6 +49,21 @@ def test_a_lease_is_taken_back_though_the_answer_comes_late(coordinator, monkeyp
     assert taken == ["1.1"]
 
 
+def test_no_node_is_suspected_whose_report_waits(coordinator, monkeypatch):
+    suspected, taken = [], []
+    lease = SimpleNamespace(name="1.1")
+    late = SimpleNamespace(last_seen=-math.inf, beat=1, worker="tcp://a", lease=lease)
+    coordinator._granted["1.1"] = late
+    coordinator._workers = SimpleNamespace(suspect=suspected.append)
+    monkeypatch.setattr(coordinator, "_take_back", taken.append)
+    coordinator._events.put(lambda: setattr(late, "last_seen", math.inf))
+    coordinator._wait()
+    assert (suspected, taken) == ([], [])
+    late.last_seen = -math.inf
+    coordinator._wait()
+    assert (suspected, taken) == (["tcp://a"], ["1.1"])
+
+
 def test_a_node_that_could_not_be_told_that_no_lease_waits_is_told_again_after_a_pause(coordinator, monkeypatch):
     told, answers = [], [False, True]
 
@@ -61,7 +77,7 @@ def test_a_node_that_could_not_be_told_that_no_lease_waits_is_told_again_after_a
     coordinator._events.get(timeout=60)()
     coordinator._say_last()
     assert len(told) == 1
-    monkeypatch.setattr(_coordinator, "REPEAT_SECONDS", 0.0)
+    monkeypatch.setattr(_coordinator, "RENOTIFY_SECONDS", 0.0)
     coordinator._say_last()
     wait_until(lambda: not answers, "the second answer")
     coordinator._say_last()

@@ -2,7 +2,7 @@
 
 import random
 
-from hither.cluster._shares import LINGER_SECONDS, REPEAT_SECONDS, Share, Shares
+from hither.cluster._shares import LINGER_SECONDS, RESEND_SECONDS, Share, Shares
 
 WHOLE = Share(7, 1000)
 
@@ -25,7 +25,7 @@ def test_what_a_node_gets_is_free_only_when_the_others_have_confirmed_less():
     assert shares.deal(1) == {}, "nothing is free yet"
     shares.answered("a", half["a"], 1, confirmed=False)
     assert shares.deal(1) == {}, "not at once"
-    assert shares.deal(1 + REPEAT_SECONDS) == half, "it may not have come"
+    assert shares.deal(1 + RESEND_SECONDS) == half, "it may not have come"
     shares.answered("a", half["a"], 2, confirmed=True)
     assert dealt(shares, 2) == {"b": Share(3, 500)}
     assert dealt(shares, 2) == {}
@@ -36,8 +36,8 @@ def test_a_share_that_rises_is_sent_until_it_has_come():
     shares.began("1.1", "a", 0)
     assert dealt(shares, 0, confirm=False) == {"a": WHOLE}
     shares.answered("a", WHOLE, 0, confirmed=False)
-    assert dealt(shares, REPEAT_SECONDS) == {"a": WHOLE}
-    assert dealt(shares, 2 * REPEAT_SECONDS) == {}
+    assert dealt(shares, RESEND_SECONDS) == {"a": WHOLE}
+    assert dealt(shares, 2 * RESEND_SECONDS) == {}
 
 
 def test_the_share_of_a_node_that_is_gone_goes_to_the_others_when_its_mover_has_ended_it():
