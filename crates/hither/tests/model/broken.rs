@@ -7,7 +7,7 @@ use hither_testkit::mock_http::webdav::{
     WebDavBehaviour, WebDavFault,
 };
 
-pub(crate) const HISTORIES: [fn() -> History; 8] = [
+pub(crate) const HISTORIES: [fn() -> History; 9] = [
     mixed_replicas,
     mixed_replicas_of_one_file,
     damaged_in_place,
@@ -15,6 +15,7 @@ pub(crate) const HISTORIES: [fn() -> History; 8] = [
     believed_empty,
     not_compared,
     believed_removed,
+    of_another_size,
     refused_in_a_federation,
 ];
 
@@ -267,6 +268,26 @@ fn believed_removed() -> History {
             vec![
                 fault("DELETE", 0, 1, WebDavFault::Change(ChangeFault::Login(307))),
                 fault("HEAD", 0, 1, WebDavFault::Read(ReadFault::Login(302))),
+            ],
+        ),
+        files: vec![file("a", 1, Counterpart::Absent, Counterpart::Absent)],
+        ..plain()
+    }
+}
+
+/// A file that was not removed was taken for another client's: a listing had its size wrong.
+fn of_another_size() -> History {
+    History {
+        verb: Verb::Remove,
+        to: End::Server(
+            WebDavBehaviour {
+                validators: ValidatorsTold::TagsAndDates,
+                pieces: PiecesTaken::AsPieces,
+                ..WebDavBehaviour::default()
+            },
+            vec![
+                fault("DELETE", 0, 1, WebDavFault::Change(ChangeFault::Dropped)),
+                fault("PROPFIND", 1, 1, WebDavFault::Read(ReadFault::WrongSizes(7))),
             ],
         ),
         files: vec![file("a", 1, Counterpart::Absent, Counterpart::Absent)],

@@ -145,12 +145,17 @@ pub(crate) enum Seen {
 
 impl Seen {
     /// After the removal of `before`: the entry of its name `now`. An entry that another client has
-    /// made since is not the removed one.
+    /// made since is not the removed one. Its kind, tag or date shows that; a size alone may be
+    /// wrong in one of the two listings.
     pub(crate) fn removed(before: &DirEntry, now: Option<&DirEntry>) -> Self {
-        match now.map(|now| is_same_version(before, now)) {
-            None | Some(Some(false)) => Self::Done,
-            Some(Some(true)) => Self::Undone,
-            Some(None) => Self::Unclear,
+        let Some(now) = now else { return Self::Done };
+        let unsized_entry = DirEntry { size: None, ..before.clone() };
+        if is_same_version(&unsized_entry, now) == Some(false) {
+            return Self::Done;
+        }
+        match is_same_version(before, now) {
+            Some(true) => Self::Undone,
+            _ => Self::Unclear,
         }
     }
 
@@ -360,11 +365,13 @@ mod tests {
             (entry(3, 1, None), Some(entry(3, 1, None)), Seen::Undone),
             (entry(3, 1, Some("\"a\"")), Some(entry(3, 1, Some("\"a\""))), Seen::Undone),
             // Another client has made a file of that name.
-            (entry(3, 1, None), Some(entry(4, 1, None)), Seen::Done),
             (entry(3, 1, None), Some(entry(3, 2, None)), Seen::Done),
             (entry(3, 1, Some("\"a\"")), Some(entry(3, 1, Some("\"b\""))), Seen::Done),
             (entry(3, 1, None), Some(DirEntry::new("f", FileKind::Directory, 0)), Seen::Done),
             (entry(3, 1, None), Some(unknown.clone()), Seen::Unclear),
+            // The size of one of the two listings is wrong, or a client was quick.
+            (entry(3, 1, None), Some(entry(4, 1, None)), Seen::Unclear),
+            (entry(3, 1, Some("\"a\"")), Some(entry(4, 1, Some("\"a\""))), Seen::Unclear),
             (unknown.clone(), Some(unknown), Seen::Unclear),
             (unsized_entry(1, None), Some(entry(3, 1, None)), Seen::Unclear),
             (entry(3, 1, None), Some(unsized_entry(1, None)), Seen::Unclear),
