@@ -10,7 +10,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from bench.harness.links import Loopback
+from bench.harness.links import Loopback, enter_namespace
 
 NETWORK = "10.78.0."
 NOBODY = "02:00:00:00:00:01"
@@ -30,6 +30,9 @@ class Machine(Loopback):
         return ["ip", "netns", "exec", self.name, *map(str, command)]
 
     server = client
+
+    def enter(self) -> None:
+        enter_namespace(self.name)
 
 
 class Machines:

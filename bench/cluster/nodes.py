@@ -3,14 +3,17 @@
 A node is a worker and the mover that it starts. Both have the node's name in their environments, by
 which they are found. Each node has its own folder for what it remembers, and may be at the client's
 end of a link.
+
+Dask's processes would import for more than a second before they start, so they are forked from a
+process that has imported the modules once. That process itself never starts Dask.
 """
 
 import contextlib
+import importlib
 import json
+import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +21,23 @@ from bench.harness.links import Loopback
 from bench.harness.waiting import wait_until
 
 START_SECONDS = 120
+COMMANDS = {name: f"distributed.cli.dask_{name}" for name in ("scheduler", "worker")}
+"""The modules of Dask's commands."""
+PRELOADED = [*COMMANDS.values(), "pandas"]
+"""The modules that Dask's processes import at their start, as far as they are installed."""
+
+
+def run(command: list[str], where: Loopback, log: Path, environment: dict[str, str]) -> None:
+    """Becomes a command of Dask."""
+    os.setsid()
+    with log.open("ab") as output:
+        for stream in (1, 2):
+            os.dup2(output.fileno(), stream)
+    where.enter()
+    os.environ.clear()
+    os.environ.update(environment)
+    name, *words = command
+    importlib.import_module(COMMANDS[name]).main(words, "dask")
 
 
 class Nodes:
@@ -28,7 +48,7 @@ class Nodes:
         self.scheduler_file = folder / "scheduler.json"
         self.where = where or Loopback()
         self._places: dict[str, Loopback] = {}
-        self._processes: dict[str, subprocess.Popen] = {}
+        self._processes: dict[str, multiprocessing.process.BaseProcess] = {}
 
     def start_scheduler(self, host: str = "127.0.0.1", port: int = 0) -> str:
         """Starts the scheduler; returns its address."""
@@ -64,22 +84,26 @@ class Nodes:
 
     def kill(self, name: str) -> None:
         self.signal(name, signal.SIGKILL)
-        self._processes[name].wait()
+        self._processes[name].join()
 
     def wait(self, name: str) -> None:
         """Waits until the node's worker has ended."""
-        self._processes[name].wait(START_SECONDS)
+        self._processes[name].join(START_SECONDS)
+        if self._processes[name].is_alive():
+            raise TimeoutError(f"the worker of {name} runs after {START_SECONDS} s")
 
     def processes(self, name: str, only: str = "") -> list[int]:
         wanted = {f"HITHER_NODE={name}".encode(), f"XDG_STATE_HOME={self.folder / name}".encode()}
-        found = []
+        process, found = self._processes[name], []
+        # The system shows the environment of the process that it was forked from.
+        forked = process.pid if process.is_alive() else None
         for entry in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 command = (entry / "cmdline").read_bytes()
                 if (
                     command
                     and only.encode() in command
-                    and wanted <= set((entry / "environ").read_bytes().split(b"\0"))
+                    and (int(entry.name) == forked or wanted <= set((entry / "environ").read_bytes().split(b"\0")))
                 ):
                     found.append(int(entry.name))
         return found
@@ -97,7 +121,7 @@ class Nodes:
     def close(self) -> None:
         for name, process in self._processes.items():
             self.signal(name, signal.SIGKILL)
-            process.wait()
+            process.join()
 
     def _scheduler_address(self) -> str | None:
         with contextlib.suppress(FileNotFoundError, ValueError):
@@ -107,12 +131,14 @@ class Nodes:
     def _start(self, name: str, where: Loopback, command: list) -> None:
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
+        (folder / "log").touch()
         environment = {**os.environ, "HITHER_NODE": name, "XDG_STATE_HOME": str(folder), "XDG_CACHE_HOME": str(folder)}
-        words = where.client([sys.executable, "-m", "dask", *map(str, command)])
-        with (folder / "log").open("ab") as log:
-            self._processes[name] = subprocess.Popen(
-                words, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment, start_new_session=True
-            )
+        fork = multiprocessing.get_context("forkserver")
+        fork.set_forkserver_preload(PRELOADED)
+        arguments = ([*map(str, command)], where, folder / "log", environment)
+        process = fork.Process(target=run, args=arguments, daemon=True)
+        process.start()
+        self._processes[name] = process
 
 
 @contextlib.contextmanager

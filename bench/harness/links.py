@@ -6,12 +6,14 @@ client finds the server. `Wan` is the real one (packets between two network name
 right, but there is no TCP slow start.
 """
 
+import ctypes
 import json
 import os
 import re
 import signal
 import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 
 from bench.harness.paths import HITHER_PROXY, HITHER_WAN
 from bench.harness.waiting import readable
@@ -63,6 +65,13 @@ def is_root() -> bool:
     return os.geteuid() == 0
 
 
+def enter_namespace(name: str) -> None:
+    """Moves this thread to a network namespace; Python has `os.setns` from 3.12 on."""
+    with Path("/run/netns", name).open("rb") as file:
+        if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), 0):
+            raise OSError(ctypes.get_errno(), f"cannot enter the network namespace {name}")
+
+
 class Loopback:
     """Both ends on this machine, with nothing between them."""
 
@@ -81,6 +90,9 @@ class Loopback:
 
     def server(self, command: list[str]) -> list[str]:
         return command
+
+    def enter(self) -> None:
+        """Moves this process, which has one thread, to the client's end."""
 
     def reach(self, port: int) -> tuple[str, int]:
         """The address at which the client reaches the server's `port`."""
@@ -126,6 +138,9 @@ class Wan(Loopback):
 
     def server(self, command: list[str]) -> list[str]:
         return [*self._scheduled(2), str(HITHER_WAN), "exec", self.name, "server", "--", *command]
+
+    def enter(self) -> None:
+        enter_namespace(f"hw-{self.name}-c")
 
     def initial_window(self, segments: int) -> None:
         """Sets the initial congestion window of the server's connections, by route."""
