@@ -42,7 +42,6 @@ pytestmark = pytest.mark.pair
 
 LARGE = 24 << 20
 RATE = 40_000_000
-SLOW = 2_000_000
 PATIENCE = 120
 LOGGED_DIRECTORIES = 200
 """Number of directories whose listing logs more than a pipe holds."""
@@ -175,13 +174,6 @@ class Running:
 
     def _show(self, progress):
         self.seen = progress
-
-    def until(self, share, size):
-        def is_there():
-            return not self.thread.is_alive() or (self.seen and self.seen.bytes_arrived >= share * size)
-
-        wait_until(is_there, f"{share} of the bytes")
-        assert self.thread.is_alive(), f"it ended: {self.error or self.done}"
 
     def until_held(self, relay):
         wait_until(lambda: not self.thread.is_alive() or relay.held.is_set(), "the held bytes")
@@ -410,13 +402,15 @@ def test_a_node_that_is_killed_costs_the_leases_that_it_had(after, cluster, dask
     assert content(tmp_path / "to") == content(root)
 
 
-def test_the_bandwidth_of_a_node_that_is_gone_goes_to_the_other(cluster, dask, source, tmp_path):
-    _, size, url = source
-    copying = Running(dask, url, tmp_path / "to", large="8 MiB", bandwidth=SLOW)
-    wait_until(lambda: shares(cluster) == {"a": SLOW // 2, "b": SLOW // 2}, "half of the rate for each node")
+def test_the_bandwidth_of_a_node_that_is_gone_goes_to_the_other(cluster, dask, relayed, tmp_path):
+    _, size, url, relay = relayed
+    relay.hold_after(size // 10)
+    copying = Running(dask, url, tmp_path / "to", large="8 MiB", bandwidth=RATE)
+    wait_until(lambda: shares(cluster) == {"a": RATE // 2, "b": RATE // 2}, "half of the rate for each node")
     cluster.kill("b")
-    wait_until(lambda: shares(cluster).get("a") == SLOW, "all of the rate for the node that is left")
-    assert copying.thread.is_alive(), f"it ended: {copying.error or copying.done}"
+    wait_until(lambda: shares(cluster).get("a") == RATE, "all of the rate for the node that is left")
+    copying.until_held(relay)
+    relay.release()
     assert copying.end().bytes == size
     assert list(cluster.folder.glob("a/hither/cluster/movers/*/a/last")), "no lease waits"
 
@@ -453,8 +447,8 @@ def answers(log, first=0):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("server", ["hither serve", "nginx"])
-def test_a_node_that_goes_on_finds_its_fences_gone_at_a_server(server, cluster, dask, source, tmp_path):
-    root, size, url = source
+def test_a_node_that_goes_on_finds_its_fences_gone_at_a_server(server, cluster, dask, relayed, tmp_path):
+    root, size, url, relay = relayed
     there, log = tmp_path / "there", tmp_path / "destination.log"
     there.mkdir()
     if server == "nginx":
@@ -462,8 +456,9 @@ def test_a_node_that_goes_on_finds_its_fences_gone_at_a_server(server, cluster, 
     else:
         serving = servers.hither(Loopback(), there, log, more=("--write",))
     with serving as port:
-        copying = Running(dask, url, f"http://127.0.0.1:{port}/to", large="8 MiB", bandwidth=SLOW)
-        copying.until(0.1, size)
+        relay.hold_after(size // 10)
+        copying = Running(dask, url, f"http://127.0.0.1:{port}/to", large="8 MiB", bandwidth=RATE)
+        copying.until_held(relay)
         (fences,) = (there / "to").glob(".hither-cluster-*-*")
 
         def stopped_at_work():
@@ -474,13 +469,12 @@ def test_a_node_that_goes_on_finds_its_fences_gone_at_a_server(server, cluster, 
 
         taken = wait_until(stopped_at_work, "a lease of b")
         wait_until(lambda: not any((fences / name).exists() for name in taken), "the removal of b's fences")
-        names = [path.relative_to(root) for path in root.rglob("*")]
-        assert not all((there / "to" / name).exists() for name in names), "the job goes on"
         # A server writes its log after its response.
         wait_until(
             lambda: taken <= {Path(uri).name for method, uri, _ in answers(log) if method == "DELETE"}, "the log"
         )
         first = log.read_bytes().count(b"\n")
+        relay.release()
         cluster.signal("b", signal.SIGCONT)
         wait_until(lambda: not taken & {path.stem for path in cluster.leases("b")}, "the end of b's leases")
         assert copying.end().failures == {}
@@ -495,9 +489,9 @@ def test_a_node_that_goes_on_finds_its_fences_gone_at_a_server(server, cluster, 
 @pytest.mark.slow
 @pytest.mark.parametrize("server", ["nginx", "xrootd"])
 def test_a_node_that_goes_on_late_changes_nothing_where_directories_are_made_for_files(
-    server, cluster, dask, source, tmp_path
+    server, cluster, dask, relayed, tmp_path
 ):
-    root, _, url = source
+    root, size, url, relay = relayed
     there = tmp_path / "there"
     there.mkdir()
     there.chmod(0o777)
@@ -507,14 +501,17 @@ def test_a_node_that_goes_on_late_changes_nothing_where_directories_are_made_for
     else:
         serving = servers.xrootd(Loopback(), there)
     with serving as port:
-        copying = Running(dask, url, f"http://127.0.0.1:{port}/to", bandwidth=SLOW)
+        # Less than any lease, so each node has one.
+        relay.hold_after(size // 100)
+        copying = Running(dask, url, f"http://127.0.0.1:{port}/to", bandwidth=RATE)
+        copying.until_held(relay)
 
-        # Its first lease: later one node may have all remaining files.
         def stopped_at_work():
             cluster.signal("b", signal.SIGSTOP)
             return cluster.leases("b") or (cluster.signal("b", signal.SIGCONT) and None)
 
         wait_until(stopped_at_work, "a lease of b")
+        relay.release()
         done = copying.end()
         assert done.failures == {}
         (left,) = (there / "to").glob(".hither-*")
