@@ -32,7 +32,7 @@ from bench.harness.waiting import wait_until
 distributed = python_package("distributed")
 import hither.cluster  # noqa: E402
 import hither.cluster.__main__ as command  # noqa: E402
-from hither.cluster import _coordinator  # noqa: E402
+from hither.cluster import _coordinator, _scheduler  # noqa: E402
 from hither.cluster.__main__ import EXIT_CODES  # noqa: E402
 from hither.cluster._listing import Listing  # noqa: E402
 from hither.cluster._options import ClusterOptions  # noqa: E402
@@ -189,6 +189,14 @@ class Running:
 
 REQUEST_BYTES = 1000
 """More than the request line and the headers of any request of a copy."""
+
+
+class Greeting(QuietHandler):
+    """Another protocol, whose server begins."""
+
+    def handle(self):
+        self.connection.sendall(b"SSH-2.0-OpenSSH_9.2p1\r\n")
+        self.connection.recv(1000)
 
 
 @pytest.mark.usefixtures("patient")
@@ -632,31 +640,58 @@ def test_the_command_tells_what_it_did_and_refuses_what_it_cannot(cluster, tmp_p
     assert (refused.returncode, "--header does not reach the nodes" in refused.stderr) == (2, True), refused.stderr
 
 
-def test_the_command_refuses_what_is_no_scheduler_source_or_destination(dask, cluster, tmp_path):
-    """With the exit code of the cause, in one line, and before any change."""
+def test_the_command_refuses_what_is_no_scheduler_source_or_destination(dask, cluster, tmp_path, capfd, monkeypatch):
+    """With the exit code of the cause, in one line, and before any change.
+
+    A process that has reached another kind of server also has to end without Dask's tracebacks.
+    """
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree" / "file").write_text("x")
     (tmp_path / "not.json").write_text("{}")
     scheduler, worker = str(cluster.scheduler_file), next(iter(dask.scheduler_info()["workers"]))
-    with LoopbackServer(QuietHandler) as http:
-        other = http.port
-        for source, to, address, code, said in [
-            ("tree", "to", f"{tmp_path}/none.json", 3, "neither a file nor an address"),
-            ("tree", "to", f"{tmp_path}/not.json", 7, "not the file of a scheduler"),
-            ("tree", "to", f"tcp://127.0.0.1:{other}", 5, "no Dask scheduler answers at tcp://127.0.0.1:"),
-            ("tree", "to", f"http://127.0.0.1:{other}", 2, "is not an address such as tcp://"),
-            ("tree", "to", worker, 5, "is the address of Dask's Worker: name that of the scheduler"),
-            ("none", "to", scheduler, 3, "none"),
-            ("tree/file", "to", scheduler, 2, "is not a directory: name the directory that it is in"),
-            ("tree", "s3://bucket/to", scheduler, 8, "cannot copy to S3"),
+
+    def here(source, to, address):
+        options = {"source": source, "destination": to, "cluster": address, "quiet": False, "as_json": False}
+        code = command.main(json.dumps(options))
+        return code, *capfd.readouterr()
+
+    def process(source, to, address):
+        words = [sys.executable, "-m", "hither", "cp", "-r", source, to, "--cluster", address]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE)
+        return done.returncode, done.stdout, done.stderr
+
+    nobody = "no Dask scheduler answers at tcp://127.0.0.1:"
+    # A server of HTTP waits for the rest of the request.
+    monkeypatch.setattr(_scheduler, "CONNECT_SECONDS", 1)
+    with LoopbackServer(QuietHandler) as http, LoopbackServer(Greeting) as other:
+        for run, source, to, address, code, said in [
+            (here, "tree", "to", f"{tmp_path}/none.json", 3, "neither a file nor an address"),
+            (here, "tree", "to", f"{tmp_path}/not.json", 7, "not the file of a scheduler"),
+            (here, "tree", "to", f"tcp://127.0.0.1:{http.port}", 5, nobody),
+            (process, "tree", "to", f"tcp://127.0.0.1:{other.port}", 5, nobody),
+            (here, "tree", "to", f"http://127.0.0.1:{http.port}", 2, "is not an address such as tcp://"),
+            (process, "tree", "to", worker, 5, "is the address of Dask's Worker: name that of the scheduler"),
+            (process, "none", "to", scheduler, 3, "none"),
+            (here, "tree/file", "to", scheduler, 2, "is not a directory: name the directory that it is in"),
+            (here, "tree", "s3://bucket/to", scheduler, 8, "cannot copy to S3"),
         ]:
-            command = [sys.executable, "-m", "hither", "cp", "-r", f"{tmp_path}/{source}"]
-            command += [to if "://" in to else f"{tmp_path}/{to}", "--cluster", address]
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
-            assert (done.returncode, done.stdout) == (code, ""), done.stderr
-            assert said in done.stderr, done.stderr
-            assert len(done.stderr.splitlines()) == 1, done.stderr
+            done, out, error = run(f"{tmp_path}/{source}", to if "://" in to else f"{tmp_path}/{to}", address)
+            assert (done, out) == (code, ""), error
+            assert said in error, error
+            assert len(error.splitlines()) == 1, error
     assert not (tmp_path / "to").exists()
+
+
+@pytest.mark.soak
+def test_a_process_that_met_a_silent_server_says_one_line(tmp_path):
+    """Such as Dask's dashboard: a server of HTTP waits for the rest of the request, for 10 s."""
+    (tmp_path / "tree").mkdir()
+    with LoopbackServer(QuietHandler) as http:
+        words = [sys.executable, "-m", "hither", "cp", "-r", "tree", "to", "--cluster", f"tcp://127.0.0.1:{http.port}"]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (5, ""), done.stderr
+    assert "no Dask scheduler answers at tcp://127.0.0.1:" in done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
 
 
 def test_a_log_does_not_stop_the_listing(tmp_path, monkeypatch):
