@@ -36,11 +36,12 @@ def folder(tmp_path):
     return folder
 
 
-# The steps end where more connections bring no more, as on a machine that is busy meanwhile.
-@pytest.mark.alone
-def test_a_cap_per_connection_is_found(folder):
-    with servers.nginx(Loopback(), folder, limits=f"limit_rate {RATE};") as port:
-        found = profile(f"http://127.0.0.1:{port}/file")
+# In real time: the steps end where more connections bring no more, as on a machine that is busy meanwhile.
+@pytest.mark.netns
+def test_a_cap_per_connection_is_found(folder, netns):
+    link = Wan(Link("o", 10, None, "another site", ("--rate-each", f"{RATE * 8 // 10**6}Mbit")), real_time=True)
+    with link as where, servers.nginx(where, folder) as port:
+        found = profile(f"http://{where.server_host}:{port}/file", "--seconds", "5", where=where)
     rates = {step["connections"]: step["bytes_per_s"] for step in found["bandwidth"]}
     assert list(rates) == [1, 2, 4, 8, 16]
     assert rates[1] < 1.1 * RATE, rates
