@@ -37,7 +37,7 @@ demo:
 		wait $$peers && exit $$built
 	HITHER_BIN_DIR=$(CURDIR)/target/$(DEMO_PROFILE) $(PYTHON) -m bench.demo
 
-# Peers and data come while the crates are built. What needs the machine to itself runs last, one test after the other.
+# Peers and data come while the crates are built.
 PYTEST := $(PYTHON) -m pytest tests
 test:
 	@(tools/setup-peers && $(PYTHON) -m bench.generators.talkfile >/dev/null) & peers=$$!; \
@@ -47,14 +47,17 @@ test:
 	tools/timed python-lints $(MAKE) python-lints
 	$(MAKE) run-tests
 
-# The tests as they are built, all of them, whatever fails; `tools/repeat-tests` runs them again and again.
+# The tests as they are built, all of them, whatever fails; `tools/repeat-tests` runs them again and again. Tests with links
+# run in series, and then those that wait for machines of their own, four at a time. Only files that have such tests are
+# imported.
+MARKED = $$(grep -rlE --include="test_*.py" "mark\.$(1)\b" tests) -m
 run-tests:
 	@code=0; \
 	tools/timed rust-tests tools/linted cargo nextest run --workspace --cargo-profile ci --locked || code=1; \
-	tools/timed python-tests $(PYTEST) -m "not (packages or soak or alone or pair or netns)" -n 4 --dist loadfile \
+	tools/timed python-tests $(PYTEST) -m "not (packages or soak or pair or netns)" -n 4 --dist loadfile \
 		--no-loadscope-reorder || code=1; \
-	tools/timed python-alone $(PYTEST) -m "(alone or netns) and not soak" || code=1; \
-	tools/timed python-pairs $(PYTEST)/python/cluster -m "pair and not soak" -n 4 || code=1; \
+	tools/timed python-links $(PYTHON) -m pytest $(call MARKED,netns) "netns and not (pair or soak)" || code=1; \
+	tools/timed python-pairs $(PYTHON) -m pytest $(call MARKED,pair) "pair and not soak" -n 4 --maxschedchunk 1 || code=1; \
 	exit $$code
 
 # Everything, with lints, so that each step sees the same features of each dependency.

@@ -1,10 +1,10 @@
 """Tests that run concurrently share no files that they write.
 
-`make test` runs pytest three times: on several workers (pytest-xdist); then the tests that need the machine to
-themselves, with the marks `netns` and `alone`, one after the other; then clusters, with the mark `pair`, four at a
-time. Each worker has its own user folders (configuration, data) and a range of ports
-(`bench.harness.servers.free_port`). The tests of a file run on one worker, because they share fixtures. The slowest
-files come first (`LONGEST`, in the order of `pytest --durations`).
+`make test` runs pytest three times: on several workers (pytest-xdist); then the tests with emulated links, which need the
+machine to themselves, with the mark `netns`, one after the other; then those with machines of their own, with the mark
+`pair`, four at a time. Each worker has its own user folders (configuration, data) and a range of ports
+(`bench.harness.servers.free_port`). The first time the tests of a file run on one worker, because they share fixtures.
+The slowest files come first (`LONGEST`, in the order of `pytest --durations`).
 """
 
 import gc
@@ -36,6 +36,8 @@ LONGEST = [
     "test_uproot.py",
     "test_ntuples.py",
     "test_docs.py",
+    "test_faults.py",
+    "test_source_addresses.py",
 ]
 
 # More than these tests write. Containers often have less memory for files.

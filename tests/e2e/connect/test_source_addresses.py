@@ -12,7 +12,7 @@ from bench.harness.content import numbered_blocks
 from bench.harness.paths import HITHER
 from bench.harness.waiting import wait_until
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, pytest.mark.pair]
 
 MBIT = 40
 SIZE_MB, SMALL_MB = 120, 15

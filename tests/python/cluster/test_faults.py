@@ -23,7 +23,7 @@ from bench.harness.waiting import wait_until
 
 python_package("distributed")
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, pytest.mark.pair]
 
 LARGE = 20 << 20
 LARGE_FILES = 2
