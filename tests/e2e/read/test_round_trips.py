@@ -1,5 +1,7 @@
 """Round trips at 240 ms, counted by the link itself: real packets, real TCP (needs root)."""
 
+import functools
+
 import numpy
 import pytest
 import uproot
@@ -20,9 +22,15 @@ def counted(hither, far, *options):
     return told.json, far.where.stats()
 
 
+@pytest.fixture(scope="module")
+def cold(hither, far):
+    """The query by a command that knows nothing, run once for each number of connections."""
+    return functools.cache(lambda most: counted(hither, far, "--no-store", "--max-connections", most))
+
+
 @pytest.mark.parametrize("connections", [16, 64])
-def test_a_cold_query_takes_three_round_trips(hither, far, talk, connections):
-    answer, seen = counted(hither, far, "--no-store", "--max-connections", connections)
+def test_a_cold_query_takes_three_round_trips(cold, talk, connections):
+    answer, seen = cold(connections)
     assert answer["selected"] == talk.facts["selected"]
     assert seen["round_trips"] == 3
     assert answer["report"]["round_trips"] == seen["round_trips"]
@@ -65,9 +73,9 @@ def test_payload_stays_close_to_needed_bytes(hither, far, talk):
     assert seen["to_client"]["payload_bytes"] <= 1.2 * needed
 
 
-def test_requests_stay_within_the_limit(hither, far, talk):
+def test_requests_stay_within_the_limit(cold, talk):
     for connections in (1, 16, 64):
-        answer, _ = counted(hither, far, "--no-store", "--max-connections", connections)
+        answer, _ = cold(connections)
         needed = 2 + talk.facts["query_baskets"] / 400
         assert answer["report"]["requests"] <= max(1.2 * needed, 2 * connections + 4)
 
