@@ -537,9 +537,11 @@ def test_a_node_that_goes_on_late_changes_nothing_where_directories_are_made_for
         assert content(there / "to") == edited
 
 
+@pytest.mark.parametrize("files", [28, pytest.param(300, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("server", ["nginx", "xrootd", "root"])
-def test_files_below_a_name_that_is_a_file_at_the_destination_fail_alone(server, dask, source, tmp_path):
-    root, _, url = source
+def test_files_below_a_name_that_is_a_file_at_the_destination_fail_alone(server, files, dask, tmp_path):
+    root = tmp_path / "tree"
+    write_tree(root, small=files)
     there = tmp_path / "there"
     (there / "to").mkdir(parents=True)
     (there / "to" / "d3").write_bytes(b"in the way")
@@ -548,8 +550,8 @@ def test_files_below_a_name_that_is_a_file_at_the_destination_fail_alone(server,
     require("xrootd")
     serving = servers.nginx(Loopback(), there, webdav=True) if server == "nginx" else servers.xrootd(Loopback(), there)
     with serving as port:
-        scheme = "root" if server == "root" else "http"
-        done = hither.cluster.copy(dask, f"{url}/.", f"{scheme}://127.0.0.1:{port}/{'/' if server == 'root' else ''}to")
+        base = f"root://127.0.0.1:{port}//" if server == "root" else f"http://127.0.0.1:{port}/"
+        done = hither.cluster.copy(dask, f"{root}/.", f"{base}to")
     below = {str(path.relative_to(root)) for path in (root / "d3").iterdir()}
     assert set(done.failures) == below
     expected = {name: it for name, it in content(root).items() if name not in below} | {
