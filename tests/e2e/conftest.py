@@ -1,6 +1,8 @@
 """Fixtures of the end-to-end tests: the built command, generated files, and servers on loopback or across a link."""
 
 import json
+import os
+from fcntl import LOCK_EX, flock
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -72,14 +74,26 @@ def root_package() -> Path:
 
 
 @pytest.fixture(scope="session")
-def root_plugin(root_package, tmp_path_factory) -> RootPlugin:
+def root_plugin(root_package, tmp_path_factory):
+    """The plug-in, which one worker builds for all of them: they only read it."""
     if not (BINARIES / "libhither_capi.a").exists():
         missing("libhither (make build)")
     require("g++")
-    home = tmp_path_factory.mktemp("home")
-    done = setup(home, "--json", "--root-config", root_package / "bin/root-config")
-    assert done.returncode == 0, done.stderr
-    return RootPlugin(home, json.loads(done.stdout))
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    home, result_file = folder / "root-home", folder / "root-plugin.json"
+    with (folder / "root-plugin.lock").open("w") as lock:
+        flock(lock, LOCK_EX)
+        if not result_file.exists():
+            (home / ".config/hither").mkdir(parents=True, exist_ok=True)
+            (home / ".config/hither/config.toml").write_text('store = ""\n')
+            done = setup(home, "--json", "--root-config", root_package / "bin/root-config")
+            assert done.returncode == 0, done.stderr
+            result_file.write_text(done.stdout)
+    plugin = RootPlugin(home, json.loads(result_file.read_text()))
+    with plugin.running:
+        yield plugin
 
 
 @pytest.fixture
