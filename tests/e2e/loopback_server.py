@@ -13,6 +13,8 @@ class QuietHandler(BaseHTTPRequestHandler):
     """Keeps connections open and prints nothing."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    """A body that is written after its header fields does not wait until these are acknowledged."""
 
     def log_message(self, *_arguments):
         pass
