@@ -3,7 +3,7 @@
 `make test` runs pytest three times: on several workers (pytest-xdist); then the tests with emulated links, which need the
 machine to themselves, with the mark `netns`, one after the other; then those with machines of their own, with the mark
 `pair`, four at a time. Each worker has its own user folders (configuration, data) and a range of ports
-(`bench.harness.servers.free_port`). The first time the tests of a file run on one worker, because they share fixtures.
+(`bench.harness.servers.free_port`). In the first run, all tests of a file run on one worker, because they share fixtures.
 The slowest files come first (`LONGEST`, in the order of `pytest --durations`).
 """
 
@@ -75,10 +75,12 @@ def leaves_no_secrets():
 
 @pytest.fixture
 def tmp_path(request, tmp_path):
-    """In memory for tests that count packets: a server that waits for a disk responds a round trip late."""
+    """In memory for tests that count packets, because a server that waits for a disk responds a round trip late, and for
+    those of many files. No such test simulates a power loss."""
     from bench.harness.paths import MEMORY, temporary_folder
 
-    if not request.node.get_closest_marker("netns") or shutil.disk_usage(MEMORY).free < ROOM:
+    is_in_memory = any(map(request.node.get_closest_marker, ("netns", "in_memory")))
+    if not is_in_memory or shutil.disk_usage(MEMORY).free < ROOM:
         yield tmp_path
         return
     with temporary_folder(MEMORY) as folder:

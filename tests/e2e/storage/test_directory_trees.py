@@ -13,14 +13,15 @@ import pytest
 from served import PATIENCE, serving
 from storage.test_copy import assert_same, behind_relay, cp, ended, killed_when, write_tree
 
-FILES = 5000
+SIZES = [1000, pytest.param(5000, marks=pytest.mark.soak)]
+"""Files of a tree."""
 MIN_BATCH_FILES = 16
 MAX_BATCH_BYTES = 8 << 20
 TREE = "application/vnd.hither.tree.v1"
 QUERY = "application/vnd.hither.tree-query.v1"
 
 
-def small_tree(root: Path, files: int = FILES) -> int:
+def small_tree(root: Path, files: int) -> int:
     """Writes small files in fifty directories. Returns their total size."""
     noise = random.Random(files).randbytes(1 << 16)
     total = 0
@@ -38,24 +39,25 @@ def methods(lines: list[dict]) -> dict[str, int]:
     return found
 
 
-pytestmark = pytest.mark.usefixtures("hither")
+pytestmark = [pytest.mark.usefixtures("hither"), pytest.mark.in_memory]
 
 
-def test_five_thousand_files_take_few_requests(tmp_path):
+@pytest.mark.parametrize("count", SIZES)
+def test_thousands_of_files_take_few_requests(tmp_path, count):
     with serving(tmp_path) as served:
-        total = small_tree(served.folder / "tree")
+        total = small_tree(served.folder / "tree", count)
         told = ended(cp("-r", served.url("tree"), tmp_path / "copy", store=tmp_path / "store"))
         again = ended(cp("-r", "-u", served.url("tree/."), tmp_path / "copy", store=tmp_path / "store"))
         served.stop()
         lines = served.logged()
-    assert (told["files"], told["bytes"], told["failures"]) == (FILES, total, [])
-    assert (again["files"], again["files_skipped"]) == (0, FILES)
+    assert (told["files"], told["bytes"], told["failures"]) == (count, total, [])
+    assert (again["files"], again["files_skipped"]) == (0, count)
     assert_same(served.folder / "tree", tmp_path / "copy")
     # The first copy queries the directory once. The second knows the server, and sends requests by name.
     assert methods(lines) == {"PROPFIND": 1, "QUERY": methods(lines)["QUERY"]}
-    assert methods(lines)["QUERY"] <= 2 + FILES // MIN_BATCH_FILES
-    assert sum(line.get("ranges") or 0 for line in lines) == FILES, "each file is asked for once"
-    assert sum(line["sent"] for line in lines) < total + FILES * 300
+    assert methods(lines)["QUERY"] <= 2 + count // MIN_BATCH_FILES
+    assert sum(line.get("ranges") or 0 for line in lines) == count, "each file is asked for once"
+    assert sum(line["sent"] for line in lines) < total + count * 300
 
 
 def test_times_and_modes_come_with_the_files(tmp_path):
@@ -79,14 +81,15 @@ def test_large_and_small_files_mix(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_killed_copy_of_small_files_continues(tmp_path):
+@pytest.mark.parametrize("count", [5_000, pytest.param(20_000, marks=pytest.mark.soak)])
+def test_a_killed_copy_of_small_files_continues(tmp_path, count):
     with serving(tmp_path) as served, behind_relay(served.base) as relay:
-        total = small_tree(served.folder / "tree", 20_000)
+        total = small_tree(served.folder / "tree", count)
         target, store = tmp_path / "copy", tmp_path / "store"
         command = cp("-r", f"http://127.0.0.1:{relay.port}/tree", target, store=store)
         numbers, kills = random.Random(9), 8
         for _ in range(kills):
-            relay.hold_after(numbers.randrange(2 << 20, 8 << 20))
+            relay.hold_after(numbers.randrange(total // 20, total // 5))
             assert killed_when(command, relay.held.is_set)
             relay.release(cut=True)
         assert_same(served.folder / "tree", target, whole=False)
@@ -95,10 +98,10 @@ def test_a_killed_copy_of_small_files_continues(tmp_path):
         lines = served.logged()
     assert told["failures"] == []
     assert_same(served.folder / "tree", target)
-    walks = 20_000 * 120
+    walks = count * 120
     sent = sum(line["sent"] for line in lines)
     assert sent <= total + (kills + 1) * (walks + 4 * MAX_BATCH_BYTES)
-    assert told["files"] < 20_000, "what an earlier attempt has brought is left alone"
+    assert told["files"] < count, "what an earlier attempt has brought is left alone"
 
 
 def test_a_directory_that_is_refused_fails_alone(tmp_path):
@@ -240,12 +243,14 @@ def test_what_a_good_server_sends_is_copied(tmp_path):
     assert (told["files"], (tmp_path / "copy/a").read_bytes()) == (1, b"bytes")
 
 
-def test_a_large_tree_is_copied_over_a_single_connection(tmp_path):
-    """More small files than fit into the queue: none may keep the only connection busy."""
+# Soak: more small files than may wait, so that a walk which kept the connection busy would never end.
+@pytest.mark.parametrize("count", [500, pytest.param(20_000, marks=pytest.mark.soak)])
+def test_a_large_tree_is_copied_over_a_single_connection(tmp_path, count):
+    """None of the small files that wait for the only connection may keep it busy: the walk is over before."""
     with serving(tmp_path) as served:
-        for number in range(5_000):
-            served.file(f"tree/{number}", b"1")
-        store = tmp_path / "store"
-        command = cp("-r", served.url("tree"), tmp_path / "copy", store=store)
-        command[command.index("--max-connections") + 1] = "1"
-        assert ended(command)["files"] == 5_000
+        for nth in range(count):
+            served.file(f"tree/{nth}", b"1")
+        command = cp("-r", served.url("tree"), tmp_path / "copy", store=tmp_path / "store", connections=1)
+        assert ended(command)["files"] == count
+        served.stop()
+        assert methods(served.logged()).keys() == {"PROPFIND", "GET"}, "no walk in one request"

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 from served import PATIENCE, serving
 from storage.test_copy import assert_same, behind_relay, cp, ended, killed_after, write_tree
-from storage.test_directory_trees import FILES, MIN_BATCH_FILES, TREE, Hostile, entry, hostile, methods, number, record
+from storage.test_directory_trees import MIN_BATCH_FILES, SIZES, TREE, Hostile, entry, hostile, methods, number, record
 from storage.test_directory_trees import small_tree, stream
 
 from bench.harness.links import Link, Wan
@@ -17,12 +17,13 @@ from bench.harness.paths import HITHER
 from bench.harness.servers import NO_FLOOR
 from bench.harness.waiting import wait_until
 
-pytestmark = pytest.mark.usefixtures("hither")
+pytestmark = [pytest.mark.usefixtures("hither"), pytest.mark.in_memory]
 
 
-def test_five_thousand_files_go_in_few_requests(tmp_path):
+@pytest.mark.parametrize("files", SIZES)
+def test_thousands_of_files_go_in_few_requests(tmp_path, files):
     tree, store = tmp_path / "tree", tmp_path / "store"
-    total = small_tree(tree)
+    total = small_tree(tree, files)
     (tree / "empty/below").mkdir(parents=True)
     with serving(tmp_path, "--write") as served:
         told = ended(cp("-r", tree, served.url("copy"), store=store))
@@ -30,19 +31,19 @@ def test_five_thousand_files_go_in_few_requests(tmp_path):
         served.stop()
         lines = served.logged()
         assert_same(tree, served.folder / "copy")
-    assert (told["files"], told["bytes"], told["failures"]) == (FILES, total, [])
+    assert (told["files"], told["bytes"], told["failures"]) == (files, total, [])
     assert (told["directories"], told["bytes_resent"]) == (53, 0)
-    assert (again["files"], again["files_skipped"]) == (0, FILES)
+    assert (again["files"], again["files_skipped"]) == (0, files)
     count = methods(lines)
     assert count.keys() == {"PROPFIND", "HEAD", "MKCOL", "POST", "QUERY"}
     # A 404 to the first PROPFIND may refer to the method, so a HEAD follows. At the end of each copy the directory with
     # names like "run 7" is listed: a server may store names with a blank otherwise.
     assert (count["PROPFIND"], count["HEAD"], count["MKCOL"]) == (6, 2, 1)
     # The second copy sends directories, and queries the existing files.
-    assert count["POST"] <= 8 + FILES // MIN_BATCH_FILES
+    assert count["POST"] <= 8 + files // MIN_BATCH_FILES
     posts = [line for line in lines if line["method"] == "POST"]
-    assert sum(line["received"] for line in posts) < total + FILES * 100
-    assert sum(line["ranges"] for line in posts) < FILES + len(posts) * 53
+    assert sum(line["received"] for line in posts) < total + files * 100
+    assert sum(line["ranges"] for line in posts) < files + len(posts) * 53
 
 
 @pytest.mark.netns
@@ -191,12 +192,13 @@ def test_what_a_killed_server_has_reported_is_there(tmp_path):
     tree, store = tmp_path / "tree", tmp_path / "store"
     total = small_tree(tree, 10_000)
     with serving(tmp_path, "--write") as served, behind_relay(served.base) as relay:
-        command = cp("-r", tree, f"http://127.0.0.1:{relay.port}/copy", store=store)
+        # The client waits a second for a server that refuses connections.
+        command = cp("-r", "--connect-timeout", "1", tree, f"http://127.0.0.1:{relay.port}/copy", store=store)
         relay.hold_after(total // 2)
         client = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         wait_until(lambda: served.log.read_text().count('"POST"') >= 6, "six answers")
         served.process.send_signal(signal.SIGKILL)
-        relay.release(cut=True)
+        relay.die()
         told = json.loads(client.communicate(timeout=PATIENCE)[0])
         served.process.wait(PATIENCE)
     assert client.returncode != 0
