@@ -314,6 +314,7 @@ def test_a_killed_sync_deletes_nothing_and_the_next_one_ends_it(hither, tmp_path
         assert list((store / "copies").iterdir()) == []
 
 
+@pytest.mark.in_memory
 def test_a_hundred_thousand_names_take_little_memory(hither, tmp_path):
     fewer, many, empty = tmp_path / "fewer", tmp_path / "many", tmp_path / "empty"
     empty.mkdir()
