@@ -117,13 +117,14 @@ def dav(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_copy_killed_twenty_times_costs_one_block_per_worker_each_time(hither, dav, tmp_path):
+@pytest.mark.parametrize("megabytes, connections", [(300, 2), pytest.param(1000, CONNECTIONS, marks=pytest.mark.soak)])
+def test_a_copy_killed_twenty_times_costs_one_block_per_worker_each_time(hither, dav, tmp_path, megabytes, connections):
     folder, url, log = dav
-    total = write_tree(folder / "tree", 1000, 2000)
+    total = write_tree(folder / "tree", megabytes, 2 * megabytes)
     target, store = tmp_path / "copy", tmp_path / "store"
-    command = cp("-r", f"{url}/tree", target, store=store)
+    command = cp("-r", f"{url}/tree", target, store=store, connections=connections)
     numbers = random.Random(20)
-    kills = sum(killed_after(command, log, numbers.randrange(1, 200)) for _ in range(KILLS))
+    kills = sum(killed_after(command, log, numbers.randrange(1, megabytes // 5)) for _ in range(KILLS))
     told = ended(command)
     assert kills >= KILLS / 2
     assert_same(folder / "tree", target)
@@ -133,7 +134,7 @@ def test_a_copy_killed_twenty_times_costs_one_block_per_worker_each_time(hither,
     sent = sum(it.bytes_sent for it in gets)
     # A run that ended before it was to be killed has copied everything, and the next one begins anew.
     whole = total * (1 + KILLS - kills)
-    assert sent - whole <= kills * CONNECTIONS * BLOCK + len(gets) * HEAD
+    assert sent - whole <= kills * connections * BLOCK + len(gets) * HEAD
 
 
 @pytest.mark.slow
