@@ -72,13 +72,15 @@ def test_every_scheme_is_measured_within_the_limit(folder, tmp_path, scheme):
 def test_failures_have_their_exit_codes(site, hither, tmp_path):
     unused = f"http://127.0.0.1:{servers.free_port()}/file"
     for url, code in [(site.url("gone"), 3), (unused, 5), (tmp_path, 2)]:
-        assert hither("profile", "network", url).code == code, url
+        assert hither("profile", "network", "--connect-timeout", "1", url).code == code, url
     assert hither("profile", "network", unused, "--replica", unused).code == 2
     assert hither("profile", "--pid", "1", "network", unused).code == 2
 
 
 def test_an_interrupt_ends_it_with_what_was_found(folder):
     log = folder.parent / "access.log"
+    # The log has an answer when all of it is sent.
+    (folder / "file").write_bytes(bytes(4 * RATE))
     with servers.nginx(Loopback(), folder, log, limits=f"limit_rate {RATE};") as port:
         command = [HITHER, "profile", "network", "--json", f"http://127.0.0.1:{port}/file", "--seconds", "600"]
         process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)

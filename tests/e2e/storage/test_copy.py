@@ -278,7 +278,9 @@ def test_a_copy_reads_from_replicas_of_options_and_rules(hither, site, tmp_path)
     content = random.Random(3).randbytes(9_000_000)
     url, again = site.put("file", content), site.put("again", content)
     nowhere = "http://127.0.0.1:1/file"
-    told = hither("cp", "--json", "--no-store", "--replica", again, "--replica", nowhere, url, tmp_path / "copied")
+    # A server that refuses connections is waited for.
+    cp = ("cp", "--json", "--no-store", "--connect-timeout", "1")
+    told = hither(*cp, "--replica", again, "--replica", nowhere, url, tmp_path / "copied")
     assert told.code == 0, told.err
     assert (tmp_path / "copied").read_bytes() == content
     servers = {it["server"]: it["bytes"] for it in told.json["sources"]}
@@ -287,7 +289,7 @@ def test_a_copy_reads_from_replicas_of_options_and_rules(hither, site, tmp_path)
     assert "127.0.0.1:1" in "".join(told.json["notices"])
     config = tmp_path / "config.toml"
     config.write_text(f'[[mirror]]\nprefix = "http://127.0.0.1:1/"\nelsewhere = ["{site.url("")}"]\n')
-    told = hither("cp", "--no-store", "--config", config, nowhere, tmp_path / "by rule")
+    told = hither(*cp, "--config", config, nowhere, tmp_path / "by rule")
     assert told.code == 0, told.err
     assert (tmp_path / "by rule").read_bytes() == content
 

@@ -94,8 +94,9 @@ def test_nothing_is_called_kept_where_nothing_was_copied(hither, tmp_path):
         [tmp_path / "file", f"{gone}2"],
         ["-r", tmp_path / "file", f"{gone}3"],
     )
-    # Each waits some five seconds for the server to return.
+    # Each waits a second for the server to return.
+    timeouts = ["--connect-timeout", "1", "--stall-timeout", "1"]
     with ThreadPoolExecutor(len(copies)) as pool:
-        for told in pool.map(lambda words: hither("cp", *words, *store, "--stall-timeout", "1"), copies):
+        for told in pool.map(lambda words: hither("cp", *words, *store, *timeouts), copies):
             assert told.code == 5, told.err
             assert "is kept" not in told.err, told.err
