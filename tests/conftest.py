@@ -22,7 +22,6 @@ os.environ.setdefault("HITHER_BIN_DIR", str(Path(__file__).resolve().parent.pare
 # end.
 LONGEST = [
     "test_values.py",
-    "test_every_branch.py",
     "test_third_party.py",
     "test_tree_uploads.py",
     "test_sync.py",

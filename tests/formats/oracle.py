@@ -90,6 +90,26 @@ def newest_trees(file):
     return {path: f"{path};{cycle}" for path, cycle in found.items()}
 
 
+def trees_of(file):
+    """Yields name and tree of each tree of a file; the exception instead of a tree that uproot cannot read."""
+    for name, key in sorted(newest_trees(file).items()):
+        try:
+            yield name, file[key]
+        except Exception as error:  # whatever uproot cannot do
+            yield name, error
+
+
+def arrays_of(tree):
+    """Name, branch and array of each branch; the exception instead of an array that uproot cannot read."""
+    found = []
+    for name, branch in tree.iteritems(recursive=True):
+        try:
+            found.append((name, branch, branch.array(library="ak")))
+        except Exception as error:  # whatever uproot cannot do
+            found.append((name, branch, error))
+    return found
+
+
 def parents(column):
     """Returns the columns that a column is a member of, innermost first."""
     while "." in column:
@@ -110,25 +130,28 @@ class File:
         self.wrong = []
         self.lines = []
 
-    def run(self):
+    def run(self, also=None):
+        """Compares; `also` is called with the name of each tree that uproot reads, the tree and `arrays_of` it."""
         warnings.filterwarnings("ignore")
         report = self.dump()
         if report is None:
             return self
+        if "error" in report:
+            self.wrong.append(report["error"]["text"])
+            return self
         with uproot.open(self.path, handler=uproot.MemmapSource) as file:
             trees = newest_trees(file)
-            if "error" in report:
-                self.wrong.append(report["error"]["text"])
-                return self
             for name in set(trees) ^ set(report["trees"]):
                 self.wrong.append(f"trees {sorted(report['trees'])}, uproot finds {sorted(trees)}: {name}")
-            for name in sorted(set(trees) & set(report["trees"])):
-                try:
-                    tree = file[trees[name]]
-                except Exception as error:  # whatever uproot cannot do
-                    self.lines.append(f"{name}: uproot fails: {type(error).__name__}")
+            for name, tree in trees_of(file):
+                if isinstance(tree, Exception):
+                    self.lines.append(f"{name}: uproot fails: {type(tree).__name__}")
                     continue
-                self.tree(name, tree, report["trees"][name])
+                arrays = arrays_of(tree)
+                if name in report["trees"]:
+                    self.tree(name, tree, arrays, report["trees"][name])
+                if also:
+                    also(name, tree, arrays)
         return self
 
     def dump(self, *options):
@@ -142,7 +165,7 @@ class File:
     def with_values(self):
         return self.dump("--values")
 
-    def tree(self, path, tree, report):
+    def tree(self, path, tree, arrays, report):
         if "error" in report:
             if report["error"]["kind"] != "Unsupported":
                 self.wrong.append(f"{path}: {report['error']['text']}")
@@ -155,14 +178,16 @@ class File:
             error = column.get("error")
             if error and (error["kind"] != "Unsupported" or f"`{name}`" not in error["text"]):
                 self.wrong.append(f"{path} {name}: {error}")
-        for name, branch in tree.iteritems(recursive=True, full_paths=True):
+        for name, branch, array in arrays:
+            if isinstance(array, Exception):
+                self.lines.append(f"{path} {name}: uproot fails: {type(array).__name__}: {str(array)[:80]!r}")
+                continue
+            if isinstance(branch.interpretation, uproot.AsGrouped):
+                continue
             try:
-                if isinstance(branch.interpretation, uproot.AsGrouped):
-                    continue
-                array = branch.array(library="ak")
                 wanted = list(columns(array.layout))
-            except Exception as error:  # whatever uproot cannot do
-                self.lines.append(f"{path} {name}: uproot fails: {type(error).__name__}: {str(error)[:80]!r}")
+            except Exception as error:  # whatever cannot be compared
+                self.lines.append(f"{path} {name}: {type(error).__name__}: {str(error)[:80]!r}")
                 continue
             if wanted:
                 self.branch(path, name, branch, wanted, len(array), ours)
