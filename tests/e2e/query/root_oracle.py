@@ -1,7 +1,9 @@
 """Queries ROOT in a separate process.
 
-    python root_oracle.py write FILE COMPRESSION     a small tree with every shape of leaf
-    python root_oracle.py draw FILE TREE < QUERIES   [[expression, cut, bins, lo, hi], ...] as JSON; results as JSON
+    python root_oracle.py < TASKS
+
+TASKS is JSON: {"write": {FILE: COMPRESSION}, "draw": [[FILE, TREE, QUERIES], ...]}. `write` writes a small tree with every
+shape of leaf to each file; QUERIES are [[expression, cut, bins, lo, hi], ...]. Prints the results of each `draw` as JSON.
 """
 
 import json
@@ -50,19 +52,23 @@ void write_shapes(const char *path, int compression)
 
 
 def main() -> None:
+    tasks = json.load(sys.stdin)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import ROOT
     ROOT.gROOT.SetBatch(True)
     ROOT.gErrorIgnoreLevel = ROOT.kError
-    if sys.argv[1] == "write":
-        ROOT.gInterpreter.Declare(WRITE)
-        ROOT.write_shapes(sys.argv[2], int(sys.argv[3]))
-        return
-    file = ROOT.TFile.Open(sys.argv[2])
-    tree = file.Get(sys.argv[3])
+    ROOT.gInterpreter.Declare(WRITE)
+    for path, compression in tasks["write"].items():
+        ROOT.write_shapes(path, compression)
+    print(json.dumps([draw(ROOT, *task) for task in tasks["draw"]]))
+
+
+def draw(ROOT, path: str, name: str, questions: list) -> list[dict]:  # noqa: N803
+    file = ROOT.TFile.Open(path)
+    tree = file.Get(name)
     answers = []
-    for expression, cut, bins, lo, hi in json.load(sys.stdin):
+    for expression, cut, bins, lo, hi in questions:
         selected = tree.Draw(f"{expression}>>h({bins},{lo},{hi})", cut, "goff")
         h = ROOT.gDirectory.Get("h")
         answers.append(
@@ -76,7 +82,8 @@ def main() -> None:
             }
         )
         h.Delete()
-    print(json.dumps(answers))
+    file.Close()
+    return answers
 
 
 if __name__ == "__main__":
