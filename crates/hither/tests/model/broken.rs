@@ -7,7 +7,7 @@ use hither_testkit::mock_http::webdav::{
     WebDavBehaviour, WebDavFault,
 };
 
-pub(crate) const HISTORIES: [fn() -> History; 9] = [
+pub(crate) const HISTORIES: [fn() -> History; 10] = [
     mixed_replicas,
     mixed_replicas_of_one_file,
     damaged_in_place,
@@ -17,6 +17,7 @@ pub(crate) const HISTORIES: [fn() -> History; 9] = [
     believed_removed,
     of_another_size,
     refused_in_a_federation,
+    cut_page,
 ];
 
 /// Bytes of a replica of unknown size came beside those of another one.
@@ -308,6 +309,35 @@ fn refused_in_a_federation() -> History {
             vec![fault("PROPFIND", 0, 2, WebDavFault::Read(ReadFault::Refuses(403)))],
         ),
         files: vec![file("s/a", 1, Counterpart::Absent, Counterpart::Absent)],
+        ..plain()
+    }
+}
+
+/// A page that was kept as the file was cut to the size of the file.
+fn cut_page() -> History {
+    History {
+        verb: Verb::Copy,
+        from: End::Server(
+            WebDavBehaviour {
+                validators: ValidatorsTold::TagsAndDates,
+                pieces: PiecesTaken::AsPieces,
+                ..WebDavBehaviour::default()
+            },
+            vec![fault("GET", 0, 1000, WebDavFault::Read(ReadFault::Page))],
+        ),
+        to: End::Server(
+            WebDavBehaviour {
+                validators: ValidatorsTold::Tags,
+                makes_parents: true,
+                clock: 30,
+                ..WebDavBehaviour::default()
+            },
+            Vec::new(),
+        ),
+        files: vec![file("b.dat", 0, Counterpart::Absent, Counterpart::Absent)],
+        existing: OverwritePolicy::Update,
+        has_store: true,
+        second: Some(SecondRun { heals: false, changes_source: true, damages_partial: false }),
         ..plain()
     }
 }

@@ -405,16 +405,8 @@ impl Exchange<'_> {
 
     /// Another size means another version. Binds the version that a response names.
     fn check_size(&self, seen: Option<u64>, validator: Option<&str>) -> Result<()> {
-        match (self.request.size, seen) {
-            (Some(expected), Some(seen)) if expected != seen => Err(Error::new(
-                ErrorKind::Changed,
-                format!(
-                    "{}: the file has {seen} bytes on the server, expected {expected}",
-                    self.location
-                ),
-            )),
-            _ => self.request.version.bind(&self.location.to_string(), seen, validator),
-        }
+        version_check::check_size(self.request, seen, self.location)?;
+        self.request.version.bind(&self.location.to_string(), seen, validator)
     }
 
     /// Returns whether a shorter range may work where this one did not.

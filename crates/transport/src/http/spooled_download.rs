@@ -12,6 +12,7 @@
 //! and skips what is kept already.
 
 use crate::http::delivery::Delivery;
+use crate::http::exchange::version_check;
 use crate::http::response_body::next_chunk;
 use crate::location::Location;
 use crate::pool::Pool;
@@ -222,6 +223,8 @@ impl SpoolState {
                 format!("{location}: another version of the file was read before"),
             ));
         }
+        // No byte of it may be delivered: a page that came first may be kept in place of the file.
+        version_check::check_size(request, self.size, location)?;
         let size = self.size.filter(|_| !self.is_size_counted);
         request.version.bind(&location.to_string(), size, self.validator.as_deref())
     }

@@ -1,14 +1,28 @@
 //! The check that a response is of the version that is read.
 
 use crate::http::exchange::{Exchange, is_weak};
+use crate::location::Location;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::{is_entity_tag, validators_differ};
+use hither_core::{Request, is_entity_tag, validators_differ};
 use http::{HeaderMap, StatusCode, header};
 
 /// The entity tag of a response. It may be weak.
 pub(crate) fn entity_tag(headers: &HeaderMap) -> Option<&str> {
     let tag = headers.get(header::ETAG).and_then(|tag| tag.to_str().ok());
     tag.filter(|tag| is_entity_tag(tag))
+}
+
+/// Fails if a file of another size than the one that was `seen` is requested: that is another
+/// version.
+pub(crate) fn check_size(request: &Request, seen: Option<u64>, location: &Location) -> Result<()> {
+    match (request.size, seen) {
+        (Some(expected), Some(seen)) if expected != seen => {
+            let what =
+                format!("{location}: the file has {seen} bytes on the server, expected {expected}");
+            Err(Error::new(ErrorKind::Changed, what))
+        }
+        _ => Ok(()),
+    }
 }
 
 impl Exchange<'_> {

@@ -4,7 +4,7 @@ use crate::fixture::{
     LARGE, SMALL, THREE, content, expect_bytes, network, peer, read, source, source_on,
     with_connections,
 };
-use hither_core::{RangeSupport, Source};
+use hither_core::{ErrorKind, RangeSupport, Request, Source};
 use hither_testkit::mock_http::{Fault, FaultTrigger};
 use hither_transport::TransportConfig;
 
@@ -66,6 +66,11 @@ async fn a_large_file_that_is_sent_whole_is_read_as_far_as_needed() {
     read(&source, &ranges).await.unwrap().is_exact(&content(LARGE), &ranges).unwrap();
     assert_eq!(peer.log().len(), first, "{:#?}", peer.log());
     assert_eq!(network.counters().totals().whole_files, 1);
+    // None of them is delivered as one of a file of another size.
+    let other = Request { ranges: vec![10..20], size: Some(20), ..Request::default() };
+    let delivered = Box::new(|_| panic!("the kept file is another one"));
+    let error = source.fetch(other, delivered).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Changed);
 }
 
 #[tokio::test]
