@@ -11,6 +11,8 @@
 //! **Changes** of names are made by the federation itself, with its own credentials, where the
 //! configuration allows writing; the server has checked before that the client may write.
 
+mod rename;
+
 use crate::federation::Federation;
 use crate::merge::{EndpointId, MergedEntry, MergedListing};
 use crate::name_space::{NameSpace, Need};
@@ -40,7 +42,7 @@ const PROPERTIES: &str = "urn:hither:federation";
 impl Backend for Federation {
     fn stat<'a>(&'a self, path: &'a str) -> BackendFuture<'a, EntryMetadata> {
         let names = self.name_space();
-        Box::pin(async move { Ok(metadata(&*names.entry(path, Need::Entry).await?)) })
+        Box::pin(async move { Ok(metadata(&*shown(&names, path).await?)) })
     }
 
     fn list<'a>(&'a self, path: &'a str, max: usize) -> BackendFuture<'a, DirectoryListing> {
@@ -82,12 +84,15 @@ impl Backend for Federation {
             let describe = |path: String| {
                 let names = Arc::clone(&names);
                 async move {
+                    let is_noted = names.replacements.at(&path, names.clock.now()).is_some();
                     let entry = match names.listed(&path) {
-                        Some(entry) => Arc::new(entry),
-                        None => match names.entry(&path, Need::Entry).await {
+                        Some(entry) if !is_noted => Arc::new(entry),
+                        _ => match shown(&names, &path).await {
                             Err(error) if error.kind() == BackendErrorKind::NotFound => {
                                 return Ok(None);
                             }
+                            // The others in its directory are described.
+                            Err(error) if is_noted => return Ok(Some(Err(error))),
                             entry => entry?,
                         },
                     };
@@ -142,63 +147,8 @@ impl Backend for Federation {
         to: &'a str,
         options: ChangeOptions,
     ) -> BackendFuture<'a, bool> {
-        Box::pin(async move {
-            let names = self.name_space();
-            let entry = changeable(&names, from).await?;
-            let there = names.ask_all(to).await?;
-            let target = there.as_ref().map(|there| metadata(there));
-            (options.precondition)(Some(&metadata(&entry)), target.as_ref())?;
-            let id = names.only_writable_holder(&entry)?;
-            let replaced_at = match &there {
-                None => None,
-                Some(_) if !options.replace => {
-                    let what = "another file or directory has this name";
-                    return Err(BackendError::new(BackendErrorKind::AlreadyExists, what));
-                }
-                Some(there) => Some(names.only_writable_holder(there)?).filter(|it| *it != id),
-            };
-            if replaced_at.is_some() && there.as_ref().is_some_and(|it| is_directory(it)) {
-                let what = "another endpoint has a directory of this name: remove it first";
-                return Err(BackendError::new(BackendErrorKind::Conflict, what));
-            }
-            let endpoint = names.endpoint(id).ok_or_else(BackendError::not_found)?;
-            let paths = endpoint.storage_path(from).zip(endpoint.storage_path(to));
-            let (source, target) = paths.ok_or_else(|| {
-                let what = format!(
-                    "{}, which has the file, has no place for the new name: none of its prefixes \
-                     leads there; copy the file and remove the old one",
-                    endpoint.name
-                );
-                BackendError::new(BackendErrorKind::Conflict, what)
-            })?;
-            if there.is_none() || replaced_at.is_some() {
-                names.make_parents(id, to).await?;
-            }
-            let change = async { endpoint.storage.rename(&source, &target, options.replace).await };
-            names.change(endpoint, &[from, to], change).await.map_err(|error| {
-                match error.kind() {
-                    ErrorKind::Unsupported => {
-                        let what = format!("{} renames no files", endpoint.name);
-                        let advice = "copy it to the new name and remove the old one";
-                        let error = backend_error(error.context(what));
-                        BackendError::new(error.kind(), format!("{error}; {advice}"))
-                    }
-                    _ => change_error(error),
-                }
-            })?;
-            if let Some(other) = replaced_at {
-                // If it were removed first, the name would be missing after a failed rename.
-                remove_at(&names, other, to, false).await.map_err(|error| {
-                    let what = format!(
-                        "the file has its new name at {}; {} may still have the one that it replaces: {error}",
-                        endpoint.name,
-                        names.names_of(&[other])
-                    );
-                    in_part(BackendError::new(error.kind(), what))
-                })?;
-            }
-            Ok(there.is_none())
-        })
+        let names = self.name_space();
+        Box::pin(async move { rename::rename(&names, from, to, options).await })
     }
 
     fn copy<'a>(
@@ -310,6 +260,29 @@ impl Backend for Federation {
 
 fn is_directory(entry: &MergedEntry) -> bool {
     entry.facts.kind == FileKind::Directory
+}
+
+/// The entry at a path, for a client that looks at it. While a file is being renamed over one of
+/// another endpoint, or if that has failed, both may be there: the client may not take the rename
+/// for carried out then.
+async fn shown(names: &Arc<NameSpace>, path: &str) -> Outcome<Arc<MergedEntry>> {
+    let Some(replacement) = names.replacements.at(path, names.clock.now()) else {
+        return names.entry(path, Need::Entry).await;
+    };
+    let entry = changeable(names, path).await?;
+    let holders: Vec<_> = entry.holders.iter().chain(&entry.differing).copied().collect();
+    if holders.len() < 2 {
+        return Ok(entry);
+    }
+    let have = format!("{} have a file named {path}", names.names_of(&holders));
+    Err(if replacement.is_running() {
+        let what = format!("{have}, of which one is being removed");
+        BackendError::new(BackendErrorKind::Unavailable, what)
+    } else {
+        let what =
+            format!("{have}: a MOVE has failed when one was put there; remove the other one there");
+        BackendError::new(BackendErrorKind::Conflict, what)
+    })
 }
 
 /// The entry at a path that is to be changed, from new answers of all endpoints.

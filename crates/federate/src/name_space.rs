@@ -29,6 +29,7 @@ mod directory_log;
 mod directory_memory;
 mod listing;
 mod name_answer;
+pub(crate) mod replacements;
 mod requests;
 
 use crate::choice::{LoadMeter, RecentReferrals};
@@ -38,6 +39,7 @@ use crate::name_cache::NameCache;
 use crate::name_space::checksums::KnownChecksums;
 use crate::name_space::directory_log::{DirectoryLog, ListedDirectory};
 use crate::name_space::directory_memory::{DirectoryMemory, KEPT, UnloggedDirectories};
+use crate::name_space::replacements::Replacements;
 use crate::settings::{FederationConfig, FederationSettings};
 use crate::single_flight::SingleFlight;
 use crate::sites::Sites;
@@ -82,6 +84,7 @@ pub struct NameSpace {
     directories: DirectoryMemory,
     log: Option<Arc<DirectoryLog>>,
     changing: Mutex<NameCache<()>>,
+    pub(crate) replacements: Replacements,
     checksums: KnownChecksums,
     /// Names that were invalidated because a client returned.
     invalidated: Mutex<NameCache<()>>,
@@ -119,6 +122,7 @@ impl NameSpace {
             directories: DirectoryMemory::default(),
             log: log.map(Arc::new),
             changing: Mutex::new(NameCache::new(NAME_SET_BYTES)),
+            replacements: Replacements::default(),
             checksums: KnownChecksums::default(),
             invalidated: Mutex::new(NameCache::new(NAME_SET_BYTES)),
             name_lookups: SingleFlight::default(),

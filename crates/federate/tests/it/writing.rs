@@ -17,6 +17,11 @@ fn rig(settings: &str) -> Rig {
     Rig::with(settings, writes, storages)
 }
 
+/// The options of a rename that replaces what is there.
+fn replacing() -> ChangeOptions {
+    ChangeOptions { replace: true, modified: None, precondition: Box::new(|_, _| Ok(())) }
+}
+
 async fn kind_of_put(rig: &Rig, path: &str) -> Result<String, BackendErrorKind> {
     let located = rig.locate_from("192.0.2.1", path, Intent::Write).await;
     located.map(|it| it.redirect.unwrap()).map_err(|error| error.kind())
@@ -308,6 +313,53 @@ async fn a_file_that_is_renamed_replaces_one_of_another_endpoint() {
     let error = rig.federation.rename("x/new", "x/own", options()).await.unwrap_err();
     assert_eq!(error.kind(), BackendErrorKind::Unavailable);
     assert!(rig.storages[2].paths().contains(&"x/new".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_may_be_replaced_in_part_is_not_shown() {
+    // The rename is not confirmed; the file that it replaces is not removed.
+    let fails = Behaviour::FailsChanges(Failure::Status { code: 500, after: None });
+    for (endpoint, behaviour) in [(2, Behaviour::ChangesSilently), (1, fails)] {
+        let rig = rig("");
+        rig.storages[2].add("x/new", Some(7));
+        rig.storages[endpoint].behave(behaviour);
+        let error = rig.federation.rename("x/new", "x/own", replacing()).await.unwrap_err();
+        assert_eq!(error.kind(), BackendErrorKind::Unconfirmed, "{error}");
+        rig.storages[endpoint].behave(Behaviour::Answers);
+        // Also for as long as a client looks.
+        for _ in 0..3 {
+            let error = rig.federation.stat("x/own").await.unwrap_err();
+            assert_eq!(error.kind(), BackendErrorKind::Conflict, "{error}");
+            assert!(error.to_string().contains("e1, e2 have a file named x/own"), "{error}");
+            tokio::time::sleep(Duration::from_secs(61)).await;
+        }
+        // It can be read, and is shown when one is left.
+        assert!(rig.sent_to("x/own").await.ends_with("/x/own"));
+        rig.storages[1].remove("x/own").await.unwrap();
+        assert_eq!(rig.federation.stat("x/own").await.unwrap().size, Some(7));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rename_whose_client_leaves_is_carried_out_whole_or_not_at_all() {
+    let (mut kept, mut replaced) = (0, 0);
+    for milliseconds in 1..10 {
+        let rig = rig("");
+        rig.storages[2].add("x/new", Some(7));
+        let renaming = rig.federation.rename("x/new", "x/own", replacing());
+        let ended = tokio::time::timeout(Duration::from_millis(milliseconds), renaming).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let has = |endpoint: usize| rig.storages[endpoint].paths().contains(&"x/own".to_owned());
+        match (has(1), has(2)) {
+            (true, false) => kept += 1,
+            (false, true) => replaced += u32::from(ended.is_err()),
+            both => panic!("{both:?} after {milliseconds} ms"),
+        }
+    }
+    assert!(
+        kept > 0 && replaced > 0,
+        "{kept} times before the steps, {replaced} times within them"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -206,10 +206,12 @@ impl Transfer<'_> {
     }
 
     /// A MOVE within a federation that was broken off has put a file at one endpoint, and has not
-    /// removed the file that it replaces at the other one: both are there.
+    /// removed the file that it replaces at the other one: both are there. The job says so.
     fn is_moved_in_part(&self, path: &str, bytes: &[u8]) -> bool {
-        let name = path.strip_suffix(OF_OTHER_ENDPOINT);
-        !self.job.outcome.is_good() && name.is_some_and(|name| self.is_version(name, bytes))
+        let Some(name) = path.strip_suffix(OF_OTHER_ENDPOINT) else { return false };
+        let is_replaced = self.job.target.get(name).is_some_and(|it| it == bytes)
+            && self.after.get(name).is_some_and(|it| self.is_version(name, it));
+        !self.job.outcome.is_good() && (is_replaced || self.is_version(name, bytes))
     }
 
     /// A success means that the target has all that the source shows, and with `--delete` no more.
@@ -325,10 +327,12 @@ fn check_move(job: &Job<'_>) -> Verdict {
         let moved = format!("{to}{}", path.get(from.len()..).unwrap_or_default());
         let is_here = after.get(path) == Some(bytes);
         let is_there = after.iter().any(|(it, now)| is_at(job, it, &moved) && now == bytes);
-        if !is_here && !is_there {
+        // A MOVE within a federation that was broken off: as [`Transfer::is_moved_in_part`].
+        let other = after.get(&format!("{moved}{OF_OTHER_ENDPOINT}"));
+        if !is_here && !is_there && (is_good || other != Some(bytes)) {
             return Err(format!("{path} is neither there nor at {moved}"));
         }
-        if is_good && (is_here || !is_there) {
+        if is_good && (is_here || !is_there || other.is_some()) {
             return Err(format!("{path} was not moved to {moved}"));
         }
     }

@@ -1,0 +1,71 @@
+//! Names of files that are being replaced by a file of another endpoint.
+//!
+//! A rename puts the new file at its endpoint, and then removes the one that it replaces. If the
+//! second step fails, or the response to the first one is lost, both may be there, and the entry
+//! that counts may be the new one. A client that looks after a lost response would take the rename
+//! for carried out. So these names are noted before the first step, until both are carried out.
+
+use crate::name_cache::NameCache;
+use hither_core::sync::lock;
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// Memory for the names, in bytes.
+const MAX_BYTES: usize = 4 << 20;
+/// Time for which a name is noted. Clients repeat a look for a minute or so after a lost response.
+const KEPT: Duration = Duration::from_mins(10);
+
+/// The renames over one name.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Replacement {
+    /// Number of renames that are carried out now.
+    running: u32,
+    /// One of them has failed, perhaps between its steps.
+    has_failed: bool,
+}
+
+impl Replacement {
+    /// Returns false if all renames have ended.
+    pub(crate) fn is_running(self) -> bool {
+        self.running > 0
+    }
+}
+
+/// The names that were noted within [`KEPT`].
+#[derive(Debug)]
+pub(crate) struct Replacements(Mutex<NameCache<Replacement>>);
+
+impl Default for Replacements {
+    fn default() -> Self {
+        Self(Mutex::new(NameCache::new(MAX_BYTES)))
+    }
+}
+
+impl Replacements {
+    /// Notes that the file at `path` is to be replaced.
+    pub(crate) fn begin(&self, path: &str, now: Duration) {
+        let mut noted = lock(&self.0);
+        let mut replacement = noted.get(path, now).unwrap_or_default();
+        replacement.running += 1;
+        noted.put(path, replacement, size_of::<Replacement>(), now + KEPT);
+    }
+
+    /// Notes that the rename that began has ended, or that it has failed and two files may be left
+    /// (`has_failed`).
+    pub(crate) fn end(&self, path: &str, has_failed: bool, now: Duration) {
+        let mut noted = lock(&self.0);
+        let mut replacement = noted.get(path, now).unwrap_or_default();
+        replacement.running = replacement.running.saturating_sub(1);
+        replacement.has_failed |= has_failed;
+        if replacement.is_running() || replacement.has_failed {
+            noted.put(path, replacement, size_of::<Replacement>(), now + KEPT);
+        } else {
+            noted.remove(path);
+        }
+    }
+
+    /// The renames over `path` of which two files may be there.
+    pub(crate) fn at(&self, path: &str, now: Duration) -> Option<Replacement> {
+        lock(&self.0).get(path, now)
+    }
+}
