@@ -15,6 +15,7 @@ mod rename;
 
 use crate::federation::Federation;
 use crate::merge::{EndpointId, MergedEntry, MergedListing};
+use crate::name_space::replacements::Replacement;
 use crate::name_space::{NameSpace, Need};
 use crate::referral::{Outcome, backend_error, change_error, in_part, metadata};
 use crate::relay::RelayedFile;
@@ -42,7 +43,10 @@ const PROPERTIES: &str = "urn:hither:federation";
 impl Backend for Federation {
     fn stat<'a>(&'a self, path: &'a str) -> BackendFuture<'a, EntryMetadata> {
         let names = self.name_space();
-        Box::pin(async move { Ok(metadata(&*shown(&names, path).await?)) })
+        Box::pin(async move {
+            let replacement = names.replacements.at(path, names.clock.now());
+            Ok(metadata(&*shown(&names, path, replacement).await?))
+        })
     }
 
     fn list<'a>(&'a self, path: &'a str, max: usize) -> BackendFuture<'a, DirectoryListing> {
@@ -84,15 +88,15 @@ impl Backend for Federation {
             let describe = |path: String| {
                 let names = Arc::clone(&names);
                 async move {
-                    let is_noted = names.replacements.at(&path, names.clock.now()).is_some();
+                    let replacement = names.replacements.at(&path, names.clock.now());
                     let entry = match names.listed(&path) {
-                        Some(entry) if !is_noted => Arc::new(entry),
-                        _ => match shown(&names, &path).await {
+                        Some(entry) if replacement.is_none() => Arc::new(entry),
+                        _ => match shown(&names, &path, replacement).await {
                             Err(error) if error.kind() == BackendErrorKind::NotFound => {
                                 return Ok(None);
                             }
                             // The others in its directory are described.
-                            Err(error) if is_noted => return Ok(Some(Err(error))),
+                            Err(error) if replacement.is_some() => return Ok(Some(Err(error))),
                             entry => entry?,
                         },
                     };
@@ -265,8 +269,12 @@ fn is_directory(entry: &MergedEntry) -> bool {
 /// The entry at a path, for a client that looks at it. While a file is being renamed over one of
 /// another endpoint, or if that has failed, both may be there: the client may not take the rename
 /// for carried out then.
-async fn shown(names: &Arc<NameSpace>, path: &str) -> Outcome<Arc<MergedEntry>> {
-    let Some(replacement) = names.replacements.at(path, names.clock.now()) else {
+async fn shown(
+    names: &Arc<NameSpace>,
+    path: &str,
+    replacement: Option<Replacement>,
+) -> Outcome<Arc<MergedEntry>> {
+    let Some(replacement) = replacement else {
         return names.entry(path, Need::Entry).await;
     };
     let entry = changeable(names, path).await?;
@@ -274,15 +282,14 @@ async fn shown(names: &Arc<NameSpace>, path: &str) -> Outcome<Arc<MergedEntry>> 
     if holders.len() < 2 {
         return Ok(entry);
     }
-    let have = format!("{} have a file named {path}", names.names_of(&holders));
-    Err(if replacement.is_running() {
-        let what = format!("{have}, of which one is being removed");
-        BackendError::new(BackendErrorKind::Unavailable, what)
+    let why = if replacement.is_running() {
+        "one of them is being removed"
     } else {
-        let what =
-            format!("{have}: a MOVE has failed when one was put there; remove the other one there");
-        BackendError::new(BackendErrorKind::Conflict, what)
-    })
+        "a MOVE has failed when one was put there: remove the other one there"
+    };
+    let what = format!("{} have a file named {path}: {why}", names.names_of(&holders));
+    // After a status that is final, a client may try HEAD, which is redirected to the new file.
+    Err(BackendError::new(BackendErrorKind::Unavailable, what))
 }
 
 /// The entry at a path that is to be changed, from new answers of all endpoints.
