@@ -21,6 +21,7 @@ use crate::referral::{Outcome, backend_error, change_error, in_part, metadata};
 use crate::relay::RelayedFile;
 use crate::settings::DeletePolicy;
 use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
 use futures_util::stream;
 use hither_core::error::ErrorKind;
 use hither_core::storage::{FileKind, parent};
@@ -243,6 +244,11 @@ impl Backend for Federation {
             let what = "no endpoint of the federation answers";
             Err(BackendError::new(BackendErrorKind::Unavailable, what))
         }))
+    }
+
+    fn finish(&self) -> BoxFuture<'_, ()> {
+        let replacements = Arc::clone(&self.name_space().replacements);
+        Box::pin(async move { replacements.finish().await })
     }
 
     fn servers(&self) -> Vec<BackendServer> {

@@ -43,13 +43,15 @@ impl Federation {
         Ok(Arc::new(Self { clock, health, current: RwLock::new(Arc::new(names)) }))
     }
 
-    /// Replaces settings and endpoints. Cached names are dropped, the health of endpoints is kept.
+    /// Replaces settings and endpoints. Cached names are dropped. The health of endpoints is kept,
+    /// and so are the names of files that are being replaced.
     ///
     /// # Errors
     /// The problem of the configuration; nothing has changed then.
     pub fn reload(&self, config: &FederationConfig, endpoints: Vec<Endpoint>) -> Result<()> {
         let clock = Arc::clone(&self.clock);
-        let names = NameSpace::new(config, endpoints, clock, Arc::clone(&self.health))?;
+        let mut names = NameSpace::new(config, endpoints, clock, Arc::clone(&self.health))?;
+        names.replacements = Arc::clone(&self.name_space().replacements);
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(names);
         Ok(())
     }

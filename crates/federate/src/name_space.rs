@@ -84,7 +84,7 @@ pub struct NameSpace {
     directories: DirectoryMemory,
     log: Option<Arc<DirectoryLog>>,
     changing: Mutex<NameCache<()>>,
-    pub(crate) replacements: Replacements,
+    pub(crate) replacements: Arc<Replacements>,
     checksums: KnownChecksums,
     /// Names that were invalidated because a client returned.
     invalidated: Mutex<NameCache<()>>,
@@ -122,7 +122,7 @@ impl NameSpace {
             directories: DirectoryMemory::default(),
             log: log.map(Arc::new),
             changing: Mutex::new(NameCache::new(NAME_SET_BYTES)),
-            replacements: Replacements::default(),
+            replacements: Arc::default(),
             checksums: KnownChecksums::default(),
             invalidated: Mutex::new(NameCache::new(NAME_SET_BYTES)),
             name_lookups: SingleFlight::default(),

@@ -107,6 +107,11 @@ pub trait Backend: Send + Sync + Debug {
         Box::pin(std::future::ready(Err(BackendError::not_found())))
     }
 
+    /// Waits for changes that go on after their clients have left. Called when the server stops.
+    fn finish(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
     /// The servers behind this backend, for metrics and the status page.
     fn servers(&self) -> Vec<BackendServer> {
         Vec::new()

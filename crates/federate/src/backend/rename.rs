@@ -38,9 +38,8 @@ pub(super) async fn rename(
     if there.is_none() || replaced_at.is_some() {
         names.make_parents(id, to).await?;
     }
-    let names = Arc::clone(names);
     let renaming = Renaming {
-        names,
+        names: Arc::clone(names),
         endpoint: id,
         paths: [from.to_owned(), to.to_owned()],
         source,
@@ -49,10 +48,14 @@ pub(super) async fn rename(
     };
     match replaced_at {
         None => renaming.rename().await?,
-        // A client that leaves between the two requests may not leave both files there.
-        Some(other) => tokio::spawn(renaming.replace(other)).await.unwrap_or_else(|error| {
-            Err(BackendError::new(BackendErrorKind::Internal, error.to_string()))
-        })?,
+        // A client that leaves between the two requests may not leave both files there, nor may a
+        // server that stops.
+        Some(other) => {
+            names.replacements.begin(to, names.clock.now());
+            tokio::spawn(renaming.replace(other)).await.unwrap_or_else(|error| {
+                Err(BackendError::new(BackendErrorKind::Internal, error.to_string()))
+            })?;
+        }
     }
     Ok(there.is_none())
 }
@@ -80,11 +83,10 @@ impl Renaming {
     }
 
     /// Renames the file, and removes the one that it replaces at another endpoint. If that were
-    /// removed first, the name would be missing after a failed rename.
+    /// removed first, the name would be missing after a failed rename. The rename has been noted.
     async fn replace(self, other: EndpointId) -> Outcome<()> {
         let names = &self.names;
         let to = &self.paths[1];
-        names.replacements.begin(to, names.clock.now());
         let renamed = self.rename().await;
         let may_be_renamed = match &renamed {
             Ok(()) => true,

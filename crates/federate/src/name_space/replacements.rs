@@ -9,6 +9,7 @@ use crate::name_cache::NameCache;
 use hither_core::sync::lock;
 use std::sync::Mutex;
 use std::time::Duration;
+use tokio::sync::watch;
 
 /// Memory for the names, in bytes.
 const MAX_BYTES: usize = 4 << 20;
@@ -31,20 +32,25 @@ impl Replacement {
     }
 }
 
-/// The names that were noted within [`KEPT`].
+/// The names that were noted within [`KEPT`]. They outlive a reload of the configuration.
 #[derive(Debug)]
-pub(crate) struct Replacements(Mutex<NameCache<Replacement>>);
+pub(crate) struct Replacements {
+    noted: Mutex<NameCache<Replacement>>,
+    /// Number of all renames that are carried out now.
+    running: watch::Sender<usize>,
+}
 
 impl Default for Replacements {
     fn default() -> Self {
-        Self(Mutex::new(NameCache::new(MAX_BYTES)))
+        Self { noted: Mutex::new(NameCache::new(MAX_BYTES)), running: watch::Sender::default() }
     }
 }
 
 impl Replacements {
     /// Notes that the file at `path` is to be replaced.
     pub(crate) fn begin(&self, path: &str, now: Duration) {
-        let mut noted = lock(&self.0);
+        self.running.send_modify(|number| *number += 1);
+        let mut noted = lock(&self.noted);
         let mut replacement = noted.get(path, now).unwrap_or_default();
         replacement.running += 1;
         noted.put(path, replacement, size_of::<Replacement>(), now + KEPT);
@@ -53,7 +59,8 @@ impl Replacements {
     /// Notes that the rename that began has ended, or that it has failed and two files may be left
     /// (`has_failed`).
     pub(crate) fn end(&self, path: &str, has_failed: bool, now: Duration) {
-        let mut noted = lock(&self.0);
+        self.running.send_modify(|number| *number = number.saturating_sub(1));
+        let mut noted = lock(&self.noted);
         let mut replacement = noted.get(path, now).unwrap_or_default();
         replacement.running = replacement.running.saturating_sub(1);
         replacement.has_failed |= has_failed;
@@ -66,6 +73,13 @@ impl Replacements {
 
     /// The renames over `path` of which two files may be there.
     pub(crate) fn at(&self, path: &str, now: Duration) -> Option<Replacement> {
-        lock(&self.0).get(path, now)
+        lock(&self.noted).get(path, now)
+    }
+
+    /// Waits until no rename is carried out.
+    pub(crate) async fn finish(&self) {
+        let mut running = self.running.subscribe();
+        // It fails only without a sender.
+        let _ = running.wait_for(|number| *number == 0).await;
     }
 }

@@ -47,6 +47,8 @@ pub(crate) enum Behaviour {
     FailsOne(ErrorKind),
     /// Has no root.
     Unmounted,
+    /// Carries out changes after a second.
+    ChangesLate,
     /// Carries out changes, and does not say so.
     ChangesSilently,
     /// Fails changes like this.
@@ -63,6 +65,8 @@ pub(crate) struct MemoryStorage {
     /// The content of all files.
     content: Mutex<Content>,
     pub(crate) questions: AtomicU64,
+    /// Number of changes that have begun.
+    changes: AtomicU64,
 }
 
 /// The content of files that are read: one byte, over and over.
@@ -86,6 +90,7 @@ impl MemoryStorage {
             entries: Mutex::default(),
             content: Mutex::default(),
             questions: AtomicU64::new(0),
+            changes: AtomicU64::new(0),
         };
         files.iter().for_each(|(path, size)| storage.add(path, Some(*size)));
         Arc::new(storage)
@@ -118,6 +123,10 @@ impl MemoryStorage {
         self.questions.load(Ordering::Relaxed)
     }
 
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
+    }
+
     fn entry(&self, path: &str, size: Option<u64>) -> DirEntry {
         let kind = if size.is_some() { FileKind::File } else { FileKind::Directory };
         let seconds = lock(&self.content).changed;
@@ -144,7 +153,11 @@ impl MemoryStorage {
         &self,
         change: impl FnOnce(&mut BTreeMap<String, Option<u64>>) -> Result<()>,
     ) -> Result<()> {
+        self.changes.fetch_add(1, Ordering::Relaxed);
         let behaviour = *lock(&self.behaviour);
+        if behaviour == Behaviour::ChangesLate {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
         if let Behaviour::FailsChanges(failure) = behaviour {
             let error = Error::new(ErrorKind::Unavailable, "no answer").with_failure(failure);
             return Err(error.with_effect(Effect::Change));
@@ -326,6 +339,16 @@ pub(crate) struct Rig {
     pub(crate) federation: Arc<Federation>,
     pub(crate) storages: Vec<Arc<MemoryStorage>>,
 }
+    pub(crate) config: FederationConfig,
+}
+
+/// The endpoints of a configuration.
+fn endpoints(config: &FederationConfig, storages: &[Arc<MemoryStorage>]) -> Vec<Endpoint> {
+    let endpoints = config.endpoints.iter().zip(storages).map(|(settings, storage)| {
+        let storage: Arc<dyn Storage> = Arc::<MemoryStorage>::clone(storage);
+        Endpoint::new(settings, storage, String::new()).unwrap()
+    });
+    endpoints.collect()
 
 impl Rig {
     pub(crate) fn new(storages: Vec<Arc<MemoryStorage>>) -> Self {
@@ -345,13 +368,15 @@ impl Rig {
                 &format!("\n[[endpoints]]\nname = 'e{index}'\nurl = 'http://e{index}/'\n{keys}\n");
         }
         let config = FederationConfig::from_toml(&text).unwrap();
-        let endpoints = config.endpoints.iter().zip(&storages).map(|(settings, storage)| {
-            let storage: Arc<dyn Storage> = Arc::<MemoryStorage>::clone(storage);
-            Endpoint::new(settings, storage, String::new()).unwrap()
-        });
         let clock = Arc::new(VirtualClock(tokio::time::Instant::now()));
-        let federation = Federation::new(&config, endpoints.collect(), clock).unwrap();
-        Self { federation, storages }
+        let federation = Federation::new(&config, endpoints(&config, &storages), clock).unwrap();
+        Self { federation, storages, config }
+    }
+
+    /// Reloads the configuration.
+    pub(crate) fn reload(&self) {
+        let endpoints = endpoints(&self.config, &self.storages);
+        self.federation.reload(&self.config, endpoints).unwrap();
     }
 
     /// The place of a file for a client at an address.

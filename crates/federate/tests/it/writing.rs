@@ -3,7 +3,12 @@
 use crate::rig::{Behaviour, Content, MemoryStorage, Rig};
 use hither_core::Storage;
 use hither_core::error::{Delivery, Failure};
-use hither_server::{Backend, BackendError, BackendErrorKind, ChangeOptions, Intent};
+use hither_federate::Federation;
+use hither_server::{Backend, BackendError, BackendErrorKind, ChangeOptions, Intent, Server};
+use hither_testkit::waiting::wait_until;
+use std::io::Write;
+use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// `e0` is read-only, the others are writable.
@@ -389,3 +394,28 @@ async fn what_an_endpoint_cannot_do_is_refused_with_what_helps() {
     let error = parted.federation.rename("a/f", "b/f", options()).await.unwrap_err();
     assert!(error.to_string().contains("e0, which has the file, has no place"), "{error}");
 }
+            rig.reload();
+#[test]
+fn a_server_that_stops_carries_out_both_steps_of_a_rename() {
+    let settings = "listen = ['127.0.0.1:0']\nwrite = true\nsandbox = false\n";
+    let storages =
+        vec![MemoryStorage::new(&[("x/own", 3)], 0), MemoryStorage::new(&[("x/new", 7)], 0)];
+    let rig = Rig::with(settings, |_| "write = true".to_owned(), storages);
+    rig.storages[1].behave(Behaviour::ChangesLate);
+    let backend: Arc<dyn Backend> = Arc::<Federation>::clone(&rig.federation);
+    let server = Server::start_with_backend(rig.config.server.clone(), backend).unwrap();
+    let address = server.addresses()[0];
+    let mut client = TcpStream::connect(address).unwrap();
+    let request = format!(
+        "MOVE /x/new HTTP/1.1\r\nHost: {address}\r\nDestination: http://{address}/x/own\r\n\r\n"
+    );
+    client.write_all(request.as_bytes()).unwrap();
+    assert!(wait_until(|| rig.storages[1].changes() == 1));
+    // The client leaves, so the server has no request that it waits for.
+    drop(client);
+    server.stopper().stop();
+    server.wait();
+    assert_eq!(rig.storages[0].paths(), ["x"]);
+    assert_eq!(rig.storages[1].paths(), ["x", "x/own"]);
+}
+

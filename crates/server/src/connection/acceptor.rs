@@ -81,7 +81,11 @@ impl Acceptor {
         info!("stopping: no further connections are accepted");
         drop((listener, open));
         // Connections that outlast the timeout end with the runtime.
-        let _ = timeout(self.context.limits().stop(), ended.recv()).await;
+        let done = async {
+            ended.recv().await;
+            self.context.backend.finish().await;
+        };
+        let _ = timeout(self.context.limits().stop(), done).await;
     }
 
     async fn accept(
