@@ -179,7 +179,7 @@ impl Backend for Federation {
                 let what = "this federation deletes nothing; `deletes = \"all\"` changes that";
                 return Err(BackendError::new(BackendErrorKind::PermissionDenied, what));
             }
-            let entry = changeable(&names, path).await?;
+            let entry = removable(&names, path).await?;
             precondition(Some(&metadata(&entry)))?;
             // Differing entries would become visible when the others are removed.
             let holders = || entry.holders.iter().chain(&entry.differing).copied();
@@ -301,6 +301,19 @@ async fn shown(
 /// The entry at a path that is to be changed, from new answers of all endpoints.
 async fn changeable(names: &Arc<NameSpace>, path: &str) -> Outcome<Arc<MergedEntry>> {
     names.ask_all(path).await?.ok_or_else(BackendError::not_found)
+}
+
+/// The entry at a path that is to be moved or removed. Fails if an endpoint has lost its part of
+/// the directory, which would be left behind.
+async fn removable(names: &Arc<NameSpace>, path: &str) -> Outcome<Arc<MergedEntry>> {
+    let entry = changeable(names, path).await?;
+    if is_directory(&entry) {
+        let lost = names.lost_part(path, &entry);
+        if !lost.is_empty() {
+            return Err(names.lost(path, &lost));
+        }
+    }
+    Ok(entry)
 }
 
 async fn listing(names: &Arc<NameSpace>, path: &str) -> Outcome<Arc<MergedListing>> {

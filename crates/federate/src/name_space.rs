@@ -28,9 +28,11 @@ mod checksums;
 mod directory_log;
 mod directory_memory;
 mod listing;
+mod lost_directories;
 mod name_answer;
 pub(crate) mod replacements;
 mod requests;
+mod shown_directories;
 
 use crate::choice::{LoadMeter, RecentReferrals};
 use crate::endpoint::Endpoint;
@@ -40,6 +42,7 @@ use crate::name_space::checksums::KnownChecksums;
 use crate::name_space::directory_log::{DirectoryLog, ListedDirectory};
 use crate::name_space::directory_memory::{DirectoryMemory, KEPT, UnloggedDirectories};
 use crate::name_space::replacements::Replacements;
+use crate::name_space::shown_directories::ShownDirectories;
 use crate::settings::{FederationConfig, FederationSettings};
 use crate::single_flight::SingleFlight;
 use crate::sites::Sites;
@@ -82,8 +85,10 @@ pub struct NameSpace {
     names: Mutex<NameCache<Arc<NameAnswer>>>,
     listings: Mutex<NameCache<Arc<MergedListing>>>,
     directories: DirectoryMemory,
+    shown: ShownDirectories,
     log: Option<Arc<DirectoryLog>>,
-    changing: Mutex<NameCache<()>>,
+    /// Names that clients may be writing, with the times of the last change.
+    changing: Mutex<NameCache<Duration>>,
     pub(crate) replacements: Arc<Replacements>,
     checksums: KnownChecksums,
     /// Names that were invalidated because a client returned.
@@ -120,6 +125,7 @@ impl NameSpace {
             names: Mutex::new(NameCache::new(bytes)),
             listings: Mutex::new(NameCache::new(bytes)),
             directories: DirectoryMemory::default(),
+            shown: ShownDirectories::default(),
             log: log.map(Arc::new),
             changing: Mutex::new(NameCache::new(NAME_SET_BYTES)),
             replacements: Arc::default(),
@@ -229,6 +235,7 @@ impl NameSpace {
 
     /// Queries all endpoints that may have a name, and caches the answer.
     async fn ask_about(&self, path: &str, sender: &watch::Sender<NameAnswer>) {
+        let began = self.clock.now();
         let mut answers = FuturesUnordered::new();
         let mut answer = NameAnswer::default();
         for (id, endpoint) in self.numbered() {
@@ -278,6 +285,7 @@ impl NameSpace {
         let conflict = answer.merged.as_deref().filter(|it| !it.differing.is_empty());
         let conflict = conflict.map(|it| (path.to_owned(), &*it.holders, &*it.differing));
         self.log_conflicts(conflict.into_iter());
+        self.note_shown(path, &answer.found, began);
         self.keep_answer(path, &answer);
         sender.send_replace(answer);
     }
@@ -325,13 +333,14 @@ impl NameSpace {
     pub(crate) async fn note_change(&self, path: &str) {
         let now = self.clock.now();
         let was_known = self.directories.forget(path, now);
+        self.shown.forget(path, now);
         {
             let mut changing = lock(&self.changing);
             for changed in [path, parent(path)] {
                 lock(&self.names).remove(changed);
                 lock(&self.listings).remove(changed);
                 self.checksums.remove(changed);
-                changing.put(changed, (), 0, now + CHANGING);
+                changing.put(changed, now, 0, now + CHANGING);
             }
         }
         if let Some(log) = self.log.as_ref().filter(|_| was_known) {
@@ -364,21 +373,6 @@ impl NameSpace {
     pub(crate) fn forget(&self, path: &str) {
         lock(&self.names).remove(path);
         lock(&self.listings).remove(parent(path));
-    }
-
-    /// The endpoints that have listed a directory before and do not hold it now. Its files may
-    /// exist on a disk that is not mounted.
-    pub(crate) fn lost_directory(
-        &self,
-        path: &str,
-        entry: Option<&MergedEntry>,
-    ) -> Vec<EndpointId> {
-        let now = self.clock.now();
-        let has =
-            |id| entry.is_some_and(|it| it.holders.contains(&id) || it.differing.contains(&id));
-        let responsible = self.numbered().filter(|(_, it)| it.storage_path(path).is_some());
-        let lost = responsible.filter(|(id, _)| !has(*id) && self.directories.had(*id, path, now));
-        lost.map(|(id, _)| id).collect()
     }
 
     /// The entry of a name in the cached listing of its directory.

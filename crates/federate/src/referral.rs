@@ -210,10 +210,13 @@ impl NameSpace {
         let mut directory = parent(path);
         while !directory.is_empty() && !endpoint.prefixes.leads_below(directory) {
             let answer = self.look_up(directory, Need::AllAnswers).await.map_err(backend_error)?;
-            let mut unsure = answer.silent();
-            unsure.extend(self.lost_directory(directory, answer.merged.as_deref()));
-            if !unsure.is_empty() {
-                return Err(self.incomplete(&unsure));
+            let silent = answer.silent();
+            if !silent.is_empty() {
+                return Err(self.incomplete(&silent));
+            }
+            let lost = self.lost_directory(directory, answer.merged.as_deref());
+            if !lost.is_empty() {
+                return Err(self.lost(directory, &lost));
             }
             // A directory that is missing everywhere is an error that the endpoint itself reports.
             let Some(entry) = &answer.merged else { return Ok(()) };
@@ -228,6 +231,10 @@ impl NameSpace {
             }
             missing.push(directory);
             directory = parent(directory);
+        }
+        let is_top = directory.is_empty() || endpoint.prefixes.leads_below(directory);
+        if is_top && self.has_lost_top(id, directory).await {
+            return Err(self.lost(directory, &[id]));
         }
         for directory in missing.iter().rev() {
             let Some(target) = endpoint.storage_path(directory) else { continue };
@@ -262,6 +269,17 @@ impl NameSpace {
         let what = format!(
             "the answer is incomplete, because these endpoints have not answered: {}",
             self.names_of(unanswered)
+        );
+        BackendError::new(BackendErrorKind::Unavailable, what)
+    }
+
+    /// The error of a change where endpoints have lost a directory.
+    pub(crate) fn lost(&self, path: &str, endpoints: &[EndpointId]) -> BackendError {
+        let what = format!(
+            "the directory /{path} is missing at {}, perhaps because a disk is not mounted there: \
+             mount it; if the directory was removed there, see \"Lost directories\" in the guide \
+             to federations",
+            self.names_of(endpoints)
         );
         BackendError::new(BackendErrorKind::Unavailable, what)
     }

@@ -3,7 +3,7 @@
 //! A file that another endpoint has under the new name is removed there afterwards. Until then both
 //! are there ([`Replacements`](crate::name_space::replacements::Replacements)).
 
-use super::{changeable, is_directory, remove_at};
+use super::{is_directory, removable, remove_at};
 use crate::endpoint::Endpoint;
 use crate::merge::{EndpointId, MergedEntry};
 use crate::name_space::NameSpace;
@@ -19,7 +19,7 @@ pub(super) async fn rename(
     to: &str,
     options: ChangeOptions,
 ) -> Outcome<bool> {
-    let entry = changeable(names, from).await?;
+    let entry = removable(names, from).await?;
     let there = names.ask_all(to).await?;
     let target = there.as_deref().map(metadata);
     (options.precondition)(Some(&metadata(&entry)), target.as_ref())?;

@@ -50,12 +50,24 @@ impl Default for DirectoryMemory {
 impl DirectoryMemory {
     /// Returns true if the endpoint has listed the directory at `path` before.
     pub(super) fn had(&self, endpoint: EndpointId, path: &str, now: Duration) -> bool {
+        self.had_within(endpoint, path, KEPT, now)
+    }
+
+    /// Returns true if the endpoint has listed the directory at `path` within a time, at most
+    /// [`KEPT`].
+    pub(super) fn had_within(
+        &self,
+        endpoint: EndpointId,
+        path: &str,
+        within: Duration,
+        now: Duration,
+    ) -> bool {
         let mut memory = lock(&self.0);
         let mut has = |directory, name: &str| {
             memory
                 .get(directory, now)
                 .and_then(|it| it.get(&(endpoint, name.into())).copied())
-                .is_some_and(|until| now < until.memory)
+                .is_some_and(|until| now + KEPT < until.memory + within)
         };
         has(parent(path), file_name(path)) || has(path, "")
     }

@@ -192,6 +192,7 @@ impl Storage for MemoryStorage {
             {
                 Err(failed_one(kind))
             }
+            _ if path.is_empty() && behaviour == Behaviour::Unmounted => Err(missing(path)),
             _ if path.is_empty() => Ok(self.entry(path, None)),
             (Some(size), _) => Ok(self.entry(path, *size)),
             (None, _) => Err(missing(path)),
@@ -338,7 +339,6 @@ impl Source for MemorySource {
 pub(crate) struct Rig {
     pub(crate) federation: Arc<Federation>,
     pub(crate) storages: Vec<Arc<MemoryStorage>>,
-}
     pub(crate) config: FederationConfig,
 }
 
@@ -349,6 +349,7 @@ fn endpoints(config: &FederationConfig, storages: &[Arc<MemoryStorage>]) -> Vec<
         Endpoint::new(settings, storage, String::new()).unwrap()
     });
     endpoints.collect()
+}
 
 impl Rig {
     pub(crate) fn new(storages: Vec<Arc<MemoryStorage>>) -> Self {

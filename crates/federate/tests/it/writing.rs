@@ -130,13 +130,148 @@ async fn nothing_is_written_to_a_directory_that_may_be_hidden() {
     rig.storages[1].remove_tree("x").await.unwrap();
     let error = rig.locate_from("192.0.2.1", "x/new", Intent::Write).await.unwrap_err();
     assert_eq!(error.kind(), BackendErrorKind::Unavailable);
-    assert!(error.to_string().ends_with(": e1"), "{error}");
+    assert!(error.to_string().contains("/x is missing at e1, perhaps"), "{error}");
     // A file where others have the directory.
     let rig = self::rig("");
     rig.storages[0].add("x", Some(1));
     let error = rig.locate_from("192.0.2.1", "x/new", Intent::Write).await.unwrap_err();
     assert_eq!(error.kind(), BackendErrorKind::Conflict);
     assert!(error.to_string().contains("x is a file at e0"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_directory_that_leads_to_another_prefix_is_not_lost() {
+    let keys = |index| match index {
+        0 => "write = true",
+        _ => "prefixes = [{ path = '/a/b' }]",
+    };
+    let storages = vec![MemoryStorage::new(&[("a/f", 1)], 1), MemoryStorage::new(&[], 1)];
+    let rig = Rig::with("[federation]\ndeletes = 'all'", |index| keys(index).to_owned(), storages);
+    assert_eq!(rig.names("a").await, ["b", "f"]);
+    assert_eq!(kind_of_put(&rig, "a/new").await.unwrap(), "http://e0/a/new");
+    rig.federation.make_directory("a/c", Box::new(|_| Ok(()))).await.unwrap();
+    rig.federation.rename("a/c", "a/d", replacing()).await.unwrap();
+    rig.federation.remove("a/d", true, Box::new(|_| Ok(()))).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_directory_is_made_at_an_endpoint_without_a_root() {
+    let keys = |index| if index == 0 { String::new() } else { "write = true".to_owned() };
+    let storages = vec![MemoryStorage::new(&[("d/e/old", 1)], 1), MemoryStorage::new(&[], 1)];
+    let rig = Rig::with("", keys, storages);
+    rig.storages[1].behave(Behaviour::Unmounted);
+    for path in ["d/e/new", "new"] {
+        let put = rig.locate_from("192.0.2.1", path, Intent::Write).await.map(|_| ());
+        let made = rig.federation.make_directory(path, Box::new(|_| Ok(()))).await;
+        for error in [put, made].map(Result::unwrap_err) {
+            assert_eq!(error.kind(), BackendErrorKind::Unavailable, "{path}: {error}");
+            assert!(error.to_string().contains("/ is missing at e1, perhaps"), "{path}: {error}");
+        }
+    }
+    assert!(rig.storages[1].paths().is_empty());
+    rig.storages[1].behave(Behaviour::Answers);
+    assert_eq!(kind_of_put(&rig, "d/e/new").await.unwrap(), "http://e1/d/e/new");
+    // The same below the root, once it was listed.
+    let keys = |_| "write = true\nprefixes = [{ path = '/x', target = '/new' }]".to_owned();
+    let rig = Rig::with("", keys, vec![MemoryStorage::new(&[], 1)]);
+    assert_eq!(kind_of_put(&rig, "x/a").await.unwrap(), "http://e0/new/a");
+    rig.storages[0].add("new", None);
+    assert!(rig.names("x").await.is_empty());
+    rig.storages[0].remove_tree("new").await.unwrap();
+    assert_eq!(kind_of_put(&rig, "x/a").await, Err(BackendErrorKind::Unavailable));
+}
+
+/// Moves a directory, and removes it if that has failed; the errors of both.
+async fn change_whole(rig: &Rig, path: &str) -> Result<(), [BackendError; 2]> {
+    let renamed = rig.federation.rename(path, "moved", replacing()).await;
+    let Err(renamed) = renamed else { return Ok(()) };
+    let removed = rig.federation.remove(path, true, Box::new(|_| Ok(()))).await;
+    Err([renamed, removed.unwrap_err()])
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_directory_that_an_endpoint_has_lost_is_neither_moved_nor_removed() {
+    for is_listed in [true, false] {
+        let rig = rig("[federation]\ndeletes = 'all'");
+        rig.storages[2].add("x/more", Some(1));
+        rig.storages[1].add("x/sub/own", Some(1));
+        rig.storages[2].add("x/sub/more", Some(1));
+        // A client has listed the directories, or looked at the lower one alone.
+        if is_listed {
+            rig.names("x").await;
+        }
+        assert!(rig.federation.stat("x/sub").await.unwrap().is_directory());
+        rig.storages[1].remove_tree("x").await.unwrap();
+        let left = rig.storages[2].paths();
+        for path in ["x/sub", "x"] {
+            tokio::time::sleep(Duration::from_hours(1)).await;
+            for error in change_whole(&rig, path).await.unwrap_err() {
+                assert_eq!(error.kind(), BackendErrorKind::Unavailable, "{error}");
+                let what = format!("/{path} is missing at e1, perhaps");
+                assert!(error.to_string().contains(&what), "{error}");
+            }
+            assert_eq!(rig.storages[2].paths(), left);
+        }
+        // Files are changed one by one, and what was only looked at makes no listing incomplete.
+        rig.federation.rename("x/more", "d/more", replacing()).await.unwrap();
+        rig.federation.remove("d/more", true, Box::new(|_| Ok(()))).await.unwrap();
+        assert_eq!(rig.federation.list("x", 9).await.is_ok(), !is_listed);
+        // The endpoint has it again.
+        rig.storages[1].add("x/sub", None);
+        let renamed = rig.federation.rename("x/sub", "moved", replacing()).await.unwrap_err();
+        assert!(renamed.to_string().contains("there are replicas at e1, e2"), "{renamed}");
+        rig.federation.remove("x/sub", true, Box::new(|_| Ok(()))).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_directory_is_lost_for_two_days_or_until_a_client_changes_its_name() {
+    let lost = async |settings: &str| {
+        let rig = rig(&format!("[federation]\ndeletes = 'all'\n{settings}"));
+        rig.storages[2].add("x/more", Some(1));
+        rig.names("").await;
+        rig.federation.stat("x").await.unwrap();
+        rig.storages[1].remove_tree("x").await.unwrap();
+        tokio::time::sleep(Duration::from_hours(47)).await;
+        change_whole(&rig, "x").await.unwrap_err();
+        rig
+    };
+    let waiting = lost("").await;
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    change_whole(&waiting, "x").await.unwrap();
+    // The name is made anew.
+    let made = lost("").await;
+    made.federation.make_directory("x", Box::new(|_| Ok(()))).await.unwrap();
+    made.storages[1].remove_tree("x").await.unwrap();
+    change_whole(&made, "x").await.unwrap();
+    // A reload forgets what is not in the log.
+    let reloaded = lost("").await;
+    reloaded.reload();
+    change_whole(&reloaded, "x").await.unwrap();
+    // The operator takes its lines out of the log.
+    let folder = tempfile::tempdir().unwrap();
+    let logged = lost(&format!("state = {:?}", folder.path())).await;
+    logged.reload();
+    change_whole(&logged, "x").await.unwrap_err();
+    let file = folder.path().join("federated-directories.jsonl");
+    let lines = std::fs::read_to_string(&file).unwrap();
+    let kept: Vec<_> = lines.lines().filter(|line| !line.contains("\"path\":\"x\"")).collect();
+    assert!(kept.iter().any(|line| line.contains("\"path\":\"d\"")), "{lines}");
+    std::fs::write(file, kept.join("\n")).unwrap();
+    logged.reload();
+    change_whole(&logged, "x").await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_directory_that_a_client_has_removed_with_the_one_above_is_not_lost() {
+    let rig = rig("[federation]\ndeletes = 'all'");
+    rig.storages[1].add("y/deep/sub/f", Some(1));
+    rig.federation.stat("y/deep/sub").await.unwrap();
+    rig.federation.remove("y", true, Box::new(|_| Ok(()))).await.unwrap();
+    rig.storages[2].add("y/deep/sub/f", Some(1));
+    for path in ["y/deep/sub", "y/deep"] {
+        change_whole(&rig, path).await.unwrap();
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -340,6 +475,7 @@ async fn a_file_that_may_be_replaced_in_part_is_not_shown() {
                 "{error}"
             );
             tokio::time::sleep(Duration::from_secs(61)).await;
+            rig.reload();
         }
         // It can be read, and is shown when one is left.
         assert!(rig.sent_to("x/own").await.ends_with("/x/own"));
@@ -370,31 +506,6 @@ async fn a_rename_whose_client_leaves_is_carried_out_whole_or_not_at_all() {
     );
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_an_endpoint_cannot_do_is_refused_with_what_helps() {
-    let rig = rig("");
-    let options =
-        || ChangeOptions { replace: false, modified: None, precondition: Box::new(|_, _| Ok(())) };
-    rig.storages[1].behave(Behaviour::RenamesNothing);
-    let error = rig.federation.rename("x/own", "x/moved", options()).await.unwrap_err();
-    let text = error.to_string();
-    assert!(text.contains("e1 renames no files") && text.contains("remove the old one"), "{text}");
-    let error = rig.federation.rename("d/old", "d/new", options()).await.unwrap_err();
-    assert!(error.to_string().contains("e0, which has it, is read-only"), "{error}");
-    assert!(error.to_string().contains("`write = true`"), "{error}");
-    let alone = Rig::with("", |_| String::new(), vec![MemoryStorage::new(&[("d/f", 1)], 1)]);
-    let error = alone.locate_from("192.0.2.1", "d/new", Intent::Write).await.unwrap_err();
-    assert!(error.to_string().contains("no endpoint takes files at this path"), "{error}");
-    let target = |index| match index {
-        0 => "write = true\nprefixes = [{ path = '/a', target = '' }]".to_owned(),
-        _ => "write = true\nprefixes = [{ path = '/b', target = '' }]".to_owned(),
-    };
-    let storages = vec![MemoryStorage::new(&[("f", 1)], 1), MemoryStorage::new(&[], 1)];
-    let parted = Rig::with("", target, storages);
-    let error = parted.federation.rename("a/f", "b/f", options()).await.unwrap_err();
-    assert!(error.to_string().contains("e0, which has the file, has no place"), "{error}");
-}
-            rig.reload();
 #[test]
 fn a_server_that_stops_carries_out_both_steps_of_a_rename() {
     let settings = "listen = ['127.0.0.1:0']\nwrite = true\nsandbox = false\n";
@@ -419,3 +530,27 @@ fn a_server_that_stops_carries_out_both_steps_of_a_rename() {
     assert_eq!(rig.storages[1].paths(), ["x", "x/own"]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_an_endpoint_cannot_do_is_refused_with_what_helps() {
+    let rig = rig("");
+    let options =
+        || ChangeOptions { replace: false, modified: None, precondition: Box::new(|_, _| Ok(())) };
+    rig.storages[1].behave(Behaviour::RenamesNothing);
+    let error = rig.federation.rename("x/own", "x/moved", options()).await.unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("e1 renames no files") && text.contains("remove the old one"), "{text}");
+    let error = rig.federation.rename("d/old", "d/new", options()).await.unwrap_err();
+    assert!(error.to_string().contains("e0, which has it, is read-only"), "{error}");
+    assert!(error.to_string().contains("`write = true`"), "{error}");
+    let alone = Rig::with("", |_| String::new(), vec![MemoryStorage::new(&[("d/f", 1)], 1)]);
+    let error = alone.locate_from("192.0.2.1", "d/new", Intent::Write).await.unwrap_err();
+    assert!(error.to_string().contains("no endpoint takes files at this path"), "{error}");
+    let target = |index| match index {
+        0 => "write = true\nprefixes = [{ path = '/a', target = '' }]".to_owned(),
+        _ => "write = true\nprefixes = [{ path = '/b', target = '' }]".to_owned(),
+    };
+    let storages = vec![MemoryStorage::new(&[("f", 1)], 1), MemoryStorage::new(&[], 1)];
+    let parted = Rig::with("", target, storages);
+    let error = parted.federation.rename("a/f", "b/f", options()).await.unwrap_err();
+    assert!(error.to_string().contains("e0, which has the file, has no place"), "{error}");
+}

@@ -7,7 +7,7 @@ use hither_testkit::mock_http::webdav::{
     WebDavBehaviour, WebDavFault,
 };
 
-pub(crate) const HISTORIES: [fn() -> History; 10] = [
+pub(crate) const HISTORIES: [fn() -> History; 11] = [
     mixed_replicas,
     mixed_replicas_of_one_file,
     damaged_in_place,
@@ -17,6 +17,7 @@ pub(crate) const HISTORIES: [fn() -> History; 10] = [
     believed_removed,
     of_another_size,
     refused_in_a_federation,
+    missing_in_a_federation,
     cut_page,
 ];
 
@@ -309,6 +310,24 @@ fn refused_in_a_federation() -> History {
             vec![fault("PROPFIND", 0, 2, WebDavFault::Read(ReadFault::Refuses(403)))],
         ),
         files: vec![file("s/a", 1, Counterpart::Absent, Counterpart::Absent)],
+        ..plain()
+    }
+}
+
+/// A directory was moved at one endpoint while the other one had lost it.
+fn missing_in_a_federation() -> History {
+    History {
+        verb: Verb::MoveTree,
+        to: End::Federation(
+            WebDavBehaviour {
+                validators: ValidatorsTold::TagsAndDates,
+                pieces: PiecesTaken::AsPieces,
+                ..WebDavBehaviour::default()
+            },
+            vec![fault("PROPFIND", 1, 2, WebDavFault::Status(404))],
+        ),
+        files: vec![file("s/a", 1, Counterpart::Absent, Counterpart::Absent)],
+        extra: vec!["s/t/a".to_owned()],
         ..plain()
     }
 }
