@@ -49,6 +49,7 @@ pub use crate::http::call::{HttpRequest, HttpResponse};
 pub use crate::http::custom_fields::CustomFields;
 pub use crate::http::request_body::{RequestBody, StreamedBody};
 pub use crate::http::source::HttpSource;
+pub use crate::http::spooled_download::SpoolSpace;
 pub use crate::http::tape::{FileLocality, TapeApi};
 pub use crate::local::source::LocalSource;
 pub use crate::local::storage::LocalStorage;

@@ -272,7 +272,10 @@ impl Exchange<'_> {
                 self.multipart(&boundary, body, delivery).await
             }
             codec::RangeResponse::Single { range, .. } => self.single(range, body, delivery).await,
-            codec::RangeResponse::Whole { size } => self.whole(size, facts, body, delivery).await,
+            codec::RangeResponse::Whole { size } => {
+                let is_page = request::is_html(headers);
+                self.whole((size, is_page), facts, body, delivery).await
+            }
             codec::RangeResponse::TooLarge { status } => {
                 let header = matches!(
                     status,
@@ -387,20 +390,14 @@ impl Exchange<'_> {
     /// An HTML page in place of the data, such as a login page, is not a version of the file;
     /// neither is another file.
     fn check_page(&self, head: &http::response::Parts, seen: Option<u64>) -> Result<()> {
-        if head.status.is_success() && request::is_of_xrootd(&head.headers) {
-            request::check_uncut(self.location)?;
-        }
-        let is_page = head.status.is_success() && request::is_html(&head.headers);
-        let is_sized = self.request.size.is_some() && self.request.size == seen;
-        if !self.request.refuses_pages || !is_page || is_sized {
+        if !head.status.is_success() {
             return Ok(());
         }
-        let what = format!(
-            "{}: the server sends an HTML page in place of the file: log in again, or check the URL \
-             and the server's configuration",
-            self.location
-        );
-        Err(Error::new(ErrorKind::Protocol, what))
+        if request::is_of_xrootd(&head.headers) {
+            request::check_uncut(self.location)?;
+        }
+        let is_page = request::is_html(&head.headers);
+        version_check::check_page(self.request, is_page, seen, self.location)
     }
 
     /// Another size means another version. Binds the version that a response names.

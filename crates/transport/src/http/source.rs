@@ -14,6 +14,7 @@
 
 pub(crate) mod counted_size;
 mod head_check;
+mod kept_file;
 mod links;
 mod own_tags;
 mod tail;
@@ -21,7 +22,6 @@ mod targets;
 
 use crate::authorization;
 use crate::context::MonotonicClock;
-use crate::http::delivery::Delivery;
 use crate::http::exchange::{Exchange, RangeCondition, RangeEncoding};
 use crate::http::spooled_download::SpooledDownload;
 use crate::layers::admission::Admission;
@@ -105,11 +105,6 @@ impl HttpSource {
     /// Calls `callback` once, when a response links to other replicas.
     pub(crate) fn when_linked(&self, callback: Box<LinksCallback>) {
         self.targets.when_linked(callback);
-    }
-
-    /// Returns whether the file, or its beginning, is kept here because the server sent it whole.
-    fn has_whole_file(&self) -> bool {
-        self.whole_file.is_started()
     }
 
     /// The limits of one request.
@@ -307,28 +302,6 @@ impl HttpSource {
         if let Some(links) = &result.links {
             self.targets.hear_links(&target.location, &result.outcome, links);
         }
-    }
-
-    /// Serves a request from the download of the whole file; `None` if the download has to be
-    /// started again.
-    async fn serve_kept(
-        &self,
-        target: &HttpTarget,
-        request: &Request,
-        sink: &mut PartSink,
-    ) -> Option<ExchangeResult> {
-        let mut delivery = Delivery::new(&request.ranges, &target.pool, sink);
-        let served = self.whole_file.serve(None, request, &mut delivery, &target.location).await;
-        let mut result = match served {
-            Ok(true) => delivery.complete(request.tail, false),
-            Ok(false) => return None,
-            Err(error) => ExchangeResult::failed(error),
-        };
-        result.size = delivery.size;
-        if let Ok(ExchangeOutcome::Complete(answer)) = &mut result.outcome {
-            answer.validator = self.whole_file.validator(&target.pool).await;
-        }
-        Some(result)
     }
 }
 

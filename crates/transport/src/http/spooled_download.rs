@@ -17,9 +17,11 @@ use crate::http::response_body::next_chunk;
 use crate::location::Location;
 use crate::pool::Pool;
 use bytes::Bytes;
+use futures_core::future::BoxFuture;
 use hither_core::error::{Error, ErrorKind, Failure, Result};
 use hither_core::{Request, range, validators_differ};
 use hyper::body::Incoming;
+use std::fmt::Debug;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -30,6 +32,13 @@ use tokio::sync::Mutex;
 
 /// Bytes read back at a time.
 const PIECE_BYTES: u64 = 256 * 1024;
+
+/// The space for the kept bytes of a file, where it is limited.
+pub trait SpoolSpace: Debug + Send + Sync {
+    /// Takes the space for the first `bytes` of the file, before they are kept. Earlier calls have
+    /// taken it for fewer.
+    fn take(&self, bytes: u64) -> BoxFuture<'_, Result<()>>;
+}
 
 /// The download of one file, if there is one.
 #[derive(Debug, Default)]
@@ -57,10 +66,13 @@ pub(crate) struct WholeFileResponse {
     pub(crate) body: Incoming,
     pub(crate) size: Option<u64>,
     pub(crate) validator: Option<String>,
+    /// It is labelled as an HTML page.
+    pub(crate) is_page: bool,
 }
 
 #[derive(Debug, Default)]
 struct SpoolState {
+    space: Option<Arc<dyn SpoolSpace>>,
     /// The rest of the download; `None` if it is complete or was interrupted.
     body: Option<Incoming>,
     kept: Option<Arc<File>>,
@@ -76,9 +88,16 @@ struct SpoolState {
     is_size_counted: bool,
     ended: bool,
     validator: Option<String>,
+    is_page: bool,
 }
 
 impl SpooledDownload {
+    /// A download that takes its space from `space`.
+    pub(crate) fn within(space: Arc<dyn SpoolSpace>) -> Self {
+        let state = SpoolState { space: Some(space), ..SpoolState::default() };
+        Self { state: Arc::new(Mutex::new(state)), ..Self::default() }
+    }
+
     /// Returns whether something is kept, so that no ranges need to be requested.
     pub(crate) fn is_started(&self) -> bool {
         self.started.load(Ordering::Acquire)
@@ -135,10 +154,36 @@ impl SpooledDownload {
             };
             rest = range::difference(&rest, &[done]);
         }
+        if size.is_none() {
+            self.check_end(request, delivery, location).await?;
+        }
         let state = pool.in_turn(self.state.lock()).await?;
         delivery.size = state.size;
         delivery.is_size_counted = state.is_size_counted;
         Ok(true)
+    }
+
+    /// Fails if a file of unknown size goes on after the end that `request` expects, up to which it
+    /// was delivered: it is another version. An end that cannot be read shows nothing.
+    async fn check_end(
+        &self,
+        request: &Request,
+        delivery: &mut Delivery<'_>,
+        location: &Location,
+    ) -> Result<()> {
+        let last = request.ranges.last().map(|range| range.end);
+        let Some(end) = request.size.filter(|size| last == Some(*size)) else { return Ok(()) };
+        let next = self.turn(end, delivery.received_bytes(), delivery.pool, location).await;
+        if let Ok(Turn::Arrived(offset, chunk)) = &next {
+            delivery.deliver_within(&[], *offset, chunk);
+        }
+        match next {
+            Ok(Turn::Kept(..) | Turn::Arrived(..)) => {
+                let what = format!("{location}: the file has more bytes than the expected {end}");
+                Err(Error::new(ErrorKind::Changed, what))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The bytes at `at`, or the next ones of the download, for a request that `got` some already.
@@ -189,6 +234,7 @@ impl SpoolState {
             return Ok(());
         }
         let same = self.validator == arrived.validator
+            && self.is_page == arrived.is_page
             && (self.size.is_none() || arrived.size.is_none() || self.size == arrived.size);
         if self.have > 0 && !same {
             return Err(Error::new(
@@ -208,6 +254,7 @@ impl SpoolState {
         self.skip = self.have;
         self.size = self.size.or(arrived.size);
         self.validator = arrived.validator;
+        self.is_page = arrived.is_page;
         self.body = Some(arrived.body);
         Ok(())
     }
@@ -224,6 +271,7 @@ impl SpoolState {
             ));
         }
         // No byte of it may be delivered: a page that came first may be kept in place of the file.
+        version_check::check_page(request, self.is_page, self.size, location)?;
         version_check::check_size(request, self.size, location)?;
         let size = self.size.filter(|_| !self.is_size_counted);
         request.version.bind(&location.to_string(), size, self.validator.as_deref())
@@ -267,6 +315,9 @@ impl SpoolState {
             return Ok(None);
         };
         let offset = self.have;
+        if let Some(space) = &self.space {
+            space.take(offset.saturating_add(chunk.len() as u64)).await?;
+        }
         let written = chunk.clone();
         on_disk(move || file.write_all_at(&written, offset)).await?;
         self.pending = None;

@@ -166,7 +166,7 @@ impl Exchange<'_> {
 
     pub(crate) async fn whole(
         &self,
-        size: Option<u64>,
+        (size, is_page): (Option<u64>, bool),
         facts: &ResponseHead,
         body: Incoming,
         delivery: &mut Delivery<'_>,
@@ -183,7 +183,8 @@ impl Exchange<'_> {
         let ignores_ranges = never || (!cheap && self.range_count() > 0);
         let finding = ignores_ranges.then_some(RangeBehavior::NoRanges);
         let validator = facts.validator.as_ref().and_then(|v| v.if_range().to_str().ok());
-        let arrived = WholeFileResponse { body, size, validator: validator.map(str::to_owned) };
+        let validator = validator.map(str::to_owned);
+        let arrived = WholeFileResponse { body, size, validator, is_page };
         let served =
             self.whole_file.serve(Some(arrived), self.request, delivery, self.location).await;
         match served {

@@ -25,6 +25,25 @@ pub(crate) fn check_size(request: &Request, seen: Option<u64>, location: &Locati
     }
 }
 
+/// Fails if an HTML page was sent in place of a file that is none, such as a login page, unless it
+/// has the size that the file must have.
+pub(crate) fn check_page(
+    request: &Request,
+    is_page: bool,
+    seen: Option<u64>,
+    location: &Location,
+) -> Result<()> {
+    let is_sized = request.size.is_some() && request.size == seen;
+    if !request.refuses_pages || !is_page || is_sized {
+        return Ok(());
+    }
+    let what = format!(
+        "{location}: the server sends an HTML page in place of the file: log in again, or check the \
+         URL and the server's configuration"
+    );
+    Err(Error::new(ErrorKind::Protocol, what))
+}
+
 impl Exchange<'_> {
     /// A validator that differs from that of the opened file means another version. Only those of
     /// one kind are compared: a server may send a weak entity tag first and a strong one later.

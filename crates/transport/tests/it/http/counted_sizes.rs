@@ -1,7 +1,7 @@
 //! Sizes that no response states: the end of a response without a length shows the size.
 
 use crate::fixture::{LARGE, SMALL, THREE, content, network, peer, read, read_with, source_on};
-use hither_core::ErrorKind;
+use hither_core::{ErrorKind, Request, Source};
 use hither_testkit::mock_http::{Fault, FaultTrigger, MockHttpServer, ResponsePosition};
 use hither_transport::{HttpSource, TransportConfig};
 
@@ -28,6 +28,19 @@ async fn a_size_that_the_server_contradicts_is_an_error() {
             assert!(error.to_string().contains(&wanted), "{error}");
             assert_eq!(methods(&peer), requests);
         }
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_goes_on_after_its_expected_end_has_changed() {
+    for (size, is_changed) in [(7_000, true), (50_000, true), (LARGE as u64, false)] {
+        let faults = [Fault::Whole, Fault::Chunked(7_000), Fault::NoETag];
+        let peer = peer(LARGE, faults.map(|fault| (FaultTrigger::Always, fault)));
+        let request = Request { ranges: vec![0..size], size: Some(size), ..Request::default() };
+        let fetched = source(&peer).fetch(request, Box::new(drop)).await;
+        let kind = fetched.err().map(|error| error.kind());
+        assert_eq!(kind, is_changed.then_some(ErrorKind::Changed), "{size}");
+        assert_eq!(methods(&peer), ["GET"]);
     }
 }
 

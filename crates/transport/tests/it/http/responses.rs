@@ -5,7 +5,7 @@ use crate::fixture::{
     with_connections,
 };
 use hither_core::{ErrorKind, RangeSupport, Request, Source};
-use hither_testkit::mock_http::{Fault, FaultTrigger};
+use hither_testkit::mock_http::{Fault, FaultTrigger, ResponsePosition};
 use hither_transport::TransportConfig;
 
 #[tokio::test]
@@ -74,6 +74,43 @@ async fn a_large_file_that_is_sent_whole_is_read_as_far_as_needed() {
 }
 
 #[tokio::test]
+async fn a_page_that_is_kept_is_not_delivered_for_a_file() {
+    let faults = [
+        Fault::Whole,
+        Fault::Chunked(50),
+        Fault::Truncate(50),
+        Fault::Field("Content-Type", "text/html; charset=utf-8".to_owned()),
+    ];
+    let peer = peer(LARGE, faults.map(|fault| (FaultTrigger::Nth(0), fault)));
+    let source = source(&peer.url(), with_connections(1));
+    let request = Request { ranges: vec![0..10], ..Request::default() };
+    source.fetch(request.clone(), Box::new(drop)).await.unwrap();
+    let of_file = Request { refuses_pages: true, ..request };
+    let delivered = Box::new(|_| panic!("a byte of the page is delivered"));
+    let error = source.fetch(of_file, delivered).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Protocol);
+    assert!(error.to_string().contains("an HTML page in place of the file"), "{error}");
+    assert_eq!(peer.log().len(), 1);
+}
+
+#[tokio::test]
+async fn a_download_of_a_file_does_not_go_on_with_a_page() {
+    let peer = peer(
+        LARGE,
+        [
+            (FaultTrigger::Always, Fault::Whole),
+            (FaultTrigger::Always, Fault::NoETag),
+            (FaultTrigger::Always, Fault::Chunked(7_000)),
+            (FaultTrigger::Nth(0), Fault::Close(ResponsePosition::Body(50_000))),
+            (FaultTrigger::From(1), Fault::Field("Content-Type", "text/html".to_owned())),
+        ],
+    );
+    let source = source(&peer.url(), with_connections(1));
+    let error = read(&source, &[0..LARGE as u64]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Changed, "{error}");
+}
+
+#[tokio::test]
 async fn a_server_of_single_ranges_gets_requests_for_single_ranges() {
     let peer = peer(LARGE, [(FaultTrigger::Always, Fault::FirstOnly)]);
     let source = source(&peer.url(), with_connections(1));
@@ -113,7 +150,7 @@ async fn connections_are_used_again() {
 
 #[tokio::test]
 async fn stale_connections_are_replaced() {
-    let close = Fault::Close(hither_testkit::mock_http::ResponsePosition::Answer(usize::MAX));
+    let close = Fault::Close(ResponsePosition::Answer(usize::MAX));
     let peer = peer(LARGE, [(FaultTrigger::Always, close)]);
     let source = source(&peer.url(), TransportConfig::default());
     for _ in 0..20 {
