@@ -51,7 +51,12 @@ pub(crate) async fn run(file: &Arc<FileCopy>, piece: &Arc<Piece>) -> Result<()> 
         let fetched = worker.await.map_err(Failed::finally)?;
         let still_missing = piece.buffer.missing();
         if still_missing.is_empty() {
-            return Ok(());
+            return fetched.or_else(|error| match error.kind() {
+                // The end of the response has shown that its bytes are of another version.
+                ErrorKind::Changed => Err(Failed::finally(error)),
+                // How a response ends does not matter once all bytes have come.
+                _ => Ok(()),
+            });
         }
         let bytes = range::len(&still_missing);
         let error = fetched.err().unwrap_or_else(|| {

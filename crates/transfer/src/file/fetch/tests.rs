@@ -1,6 +1,8 @@
 use super::*;
 use crate::copy::context::CopyContext;
-use crate::copy::tests::scripted::{CONTENT, Scripted, context, copy, fails, failures, sends};
+use crate::copy::tests::scripted::{
+    CONTENT, Scripted, context, copy, entry, fails, failures, sends,
+};
 use crate::destination::Target;
 use crate::options::CopyOptions;
 use bytes::Bytes;
@@ -44,6 +46,19 @@ async fn interruptions_without_progress_are_final_after_all_attempts() {
 async fn the_rest_of_a_response_that_ended_early_is_requested() {
     let (shared, requests, _) = fetched(vec![sends(b"con"), sends(b"tent")]).await;
     assert_eq!((requests, failures(&shared)), (vec![0..7, 3..7], vec![]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_that_came_before_an_error_count_unless_it_is_a_change() {
+    let all_and = |error| vec![(Bytes::from_static(CONTENT), Some(error)), sends(CONTENT)];
+    let (shared, requests, _) = fetched(all_and(broken())).await;
+    assert_eq!((requests, failures(&shared)), (vec![0..7], vec![]));
+
+    let changed = Error::new(ErrorKind::Changed, "the file is longer");
+    let storage = Scripted::new(all_and(changed), [Ok(entry(CONTENT.len()))]);
+    let shared = context(CopyOptions::default());
+    copy(&shared, storage.item(Target::Discard)).await;
+    assert_eq!((storage.requests(), failures(&shared)), (vec![0..7, 0..7], vec![]));
 }
 
 #[tokio::test(start_paused = true)]
