@@ -68,7 +68,9 @@ impl Exchange<'_> {
         delivery: &mut Delivery<'_>,
     ) -> ExchangeResult {
         let mut parser = FrameReader::default();
+        let mut arrived = 0;
         let read = self.read_body(body, delivery, |mut chunk, delivery| {
+            self.count_body(&mut arrived, &chunk, delivery.size)?;
             while let Some(event) = parser.next(&mut chunk).map_err(|error| self.garbled(&error))? {
                 match event {
                     FrameEvent::Size(size) => {

@@ -8,6 +8,7 @@ use crate::pool::observation::{ExchangeResult, PossibleEnd, RangeBehavior};
 use bytes::Bytes;
 use hither_core::error::{Error, ErrorKind, Failure, Result};
 use hither_core::range;
+use hither_http::multipart::MAX_HEADER_BYTES;
 use hither_http::{MultipartError, MultipartEvent, MultipartReader, ResponseHead};
 use http::StatusCode;
 use hyper::body::Incoming;
@@ -30,7 +31,9 @@ impl Exchange<'_> {
             Ok(parser) => parser,
             Err(error) => return ExchangeResult::failed(self.odd(&error)),
         };
+        let mut arrived = 0;
         let read = self.read_body(body, delivery, |mut chunk, delivery| {
+            self.count_body(&mut arrived, &chunk, delivery.size)?;
             while let Some(event) =
                 parser.next(&mut chunk).map_err(|error| self.broken_multipart(&error))?
             {
@@ -67,6 +70,26 @@ impl Exchange<'_> {
             }
             _ => delivery.complete(self.request.tail, true),
         }
+    }
+
+    /// Counts the bytes of a response with parts, which need not end. A server may merge ranges,
+    /// with what lies between them, and send bytes twice.
+    pub(super) fn count_body(
+        &self,
+        arrived: &mut u64,
+        chunk: &Bytes,
+        size: Option<u64>,
+    ) -> Result<()> {
+        let (ranges, tail) = self.sent();
+        let start = ranges.first().map_or(0, |range| range.start);
+        let end = if tail > 0 { size } else { ranges.last().map(|range| range.end) };
+        let span = end.unwrap_or(u64::MAX).saturating_sub(start);
+        let headers = (self.range_count() as u64 + 1) * MAX_HEADER_BYTES as u64;
+        *arrived += chunk.len() as u64;
+        if *arrived <= span.saturating_mul(2).saturating_add(headers) {
+            return Ok(());
+        }
+        Err(self.garbled(&"the response has more bytes than the requested ranges"))
     }
 
     /// An error in the middle of a multipart response means most likely too many ranges (XrdHttp

@@ -3,7 +3,8 @@
 use crate::fixture::{
     LARGE, SMALL, THREE, expect_bytes, expect_error, patient, peer, read, source, with_connections,
 };
-use hither_core::ErrorKind;
+use hither_core::{ErrorKind, Request, Source};
+use hither_testkit::mock_http::lossy_http::{LossyAct, LossyHttpServer};
 use hither_testkit::mock_http::{Fault, FaultTrigger, ResponsePosition};
 
 #[tokio::test]
@@ -21,6 +22,23 @@ async fn ranges_that_were_not_requested_are_rejected() {
         let single =
             peer(LARGE, [(FaultTrigger::Always, fault), (FaultTrigger::Always, Fault::FirstOnly)]);
         expect_error(&what, &single, with_connections(1), ErrorKind::Protocol, 4).await;
+    }
+}
+
+#[tokio::test]
+async fn a_response_that_goes_on_after_its_parts_is_not_read_to_its_end() {
+    let part = "\r\n--b\r\nContent-Range: bytes 0-9/1000\r\n\r\n0123456789";
+    let last = part.replace("0-9", "20-29").replace("0123456789", "abcdefghij");
+    let after = format!("\r\n--b--\r\n{}", "x".repeat(200_000));
+    for rest in [part.repeat(4_000), after] {
+        let body: &'static str = format!("{part}{last}{rest}").leak();
+        let fields = "Content-Type: multipart/byteranges; boundary=b\r\n";
+        let respond = move |_: &str, _: &str, _| LossyAct::Respond(206, fields, body);
+        let server = LossyHttpServer::start(respond).unwrap();
+        let source = source(&server.url_of("/file"), with_connections(1));
+        let request = Request { ranges: vec![0..10, 20..30], ..Request::default() };
+        let error = source.fetch(request, Box::new(drop)).await.unwrap_err();
+        assert!(error.to_string().contains("more bytes than the requested ranges"), "{error}");
     }
 }
 
