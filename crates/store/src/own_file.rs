@@ -14,7 +14,7 @@ const OWNER_READS_AND_WRITES: u32 = 0o600;
 /// In a directory that others can write to they may have put a file there, to read or change what
 /// is written to it. So it has to be a regular file with one name, which belongs to this user, or
 /// to whom a new file there would belong: a file server may map users. A file that is read-only is
-/// opened all the same, and stays read-only.
+/// opened all the same, and stays read-only, unless this process is killed meanwhile.
 ///
 /// # Errors
 /// [`ErrorKind::PermissionDenied`] for a file that another user may have put there, else the errors

@@ -349,7 +349,10 @@ fn create(
     is_kept: bool,
 ) -> std::io::Result<File> {
     let file = match is_kept.then(|| open_own_file(part)) {
-        Some(Ok(file)) => file,
+        Some(Ok(file)) => {
+            remove_excess(&file, mode);
+            file
+        }
         _ => create_new(part, mode)?,
     };
     if !matches!(mode, Some(FileMode::Exact(_)))
@@ -359,6 +362,17 @@ fn create(
         file.set_permissions(replaced.permissions())?;
     }
     Ok(file)
+}
+
+/// Removes permissions that a new file with `mode` would not have: an attempt that was killed while
+/// it opened a read-only file leaves it writable.
+fn remove_excess(file: &File, mode: Option<FileMode>) {
+    let (Some(FileMode::Masked(bits)), Ok(metadata)) = (mode, file.metadata()) else { return };
+    let seen = metadata.mode() & 0o7777;
+    if seen & !bits != 0 {
+        // A file system without permissions may refuse that.
+        drop(file.set_permissions(Permissions::from_mode(seen & bits)));
+    }
 }
 
 /// Makes the file `part`. What has the name already is removed, and never opened.
@@ -674,6 +688,21 @@ mod tests {
                 (b"ghijkl".to_vec(), false)
             );
         }
+    }
+
+    #[test]
+    fn a_read_only_file_that_was_left_writable_is_read_only_at_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("data");
+        let mode = Some(FileMode::Masked(0o444));
+        let open = |kept| PartialFile::open(&target, ".part", 3, mode, None, kept).unwrap().0;
+        let syncs = GroupSync::default();
+        open(&[]).write(0, &[Bytes::from_static(b"abc")], &syncs).unwrap();
+        // As it is between the two changes of its permissions by which it is opened.
+        let writable = Permissions::from_mode(0o644);
+        std::fs::set_permissions(folder.path().join(".part"), writable).unwrap();
+        open(std::slice::from_ref(&(0..3))).finish(None, true).unwrap();
+        assert_eq!(std::fs::metadata(&target).unwrap().mode() & 0o222, 0);
     }
 
     #[test]
