@@ -346,6 +346,26 @@ async fn a_file_is_not_shared_with_another_name_of_its_server() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_request_that_is_too_large_for_another_replica_than_the_leader_goes_on() {
+    let too_large = || source().with_fault(0, Fault::Fail(Error::new(ErrorKind::TooLarge, "no")));
+    let silent = source().with_patience(Duration::from_secs(3));
+    let request = Request { ranges: vec![0..1_000], ..Request::default() };
+    // The leader fails first, or after its request was hedged.
+    for leader in [
+        source().with_fault(0, Fault::Fail(again())),
+        silent.with_fault(0, Fault::Stall { after: 0 }),
+    ] {
+        let sources = [leader, too_large(), source()].map(Arc::new);
+        replicas(&sources).fetch(request.clone(), Box::new(drop)).await.unwrap();
+        assert_eq!(sources.each_ref().map(|it| it.log().len()), [1, 1, 1]);
+    }
+    // Its own limits make the request smaller.
+    let sources = [too_large(), source()].map(Arc::new);
+    let error = replicas(&sources).fetch(request, Box::new(drop)).await.unwrap_err();
+    assert_eq!((error.kind(), sources[1].log().len()), (ErrorKind::TooLarge, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn when_all_have_failed_the_error_names_them_all() {
     let no = |kind| Fault::Fail(Error::new(kind, format!("no: {kind:?}")));
     let sources = [
