@@ -12,7 +12,7 @@ use crate::third_party::copier::{ThirdPartyCopier, local_error};
 use crate::third_party::copy_request::CopyRequest;
 use crate::third_party::copy_slot::CopyDirection;
 use crate::third_party::perf_markers::{self, MarkedCopy, TYPE};
-use crate::third_party::pull_target::{PullTarget, PullTargetStorage};
+use crate::third_party::pull_target::{PullProgress, PullTarget, PullTargetStorage};
 use crate::third_party::remote::{self, PullSourceStorage, RemoteState};
 use crate::third_party::stall_watchdog::StallWatchdog;
 use hither_checksum::Algorithm;
@@ -66,16 +66,17 @@ pub(crate) async fn handle(
     let known = size.unwrap_or_default();
     let counted = context.unfinished.begin(context, request, &request.path, known).await?;
     let streams = copy_request.streams.unwrap_or(usize::MAX).min(copier.settings.streams);
-    let remote = Arc::new(PullSourceStorage::new(&copier.network, &copy_request.other, size));
-    let source = Arc::clone(remote.source());
-    let target =
-        PullTarget::new(Arc::clone(context), request.path.clone(), counted, source, streams);
+    let target = PullTarget::new(Arc::clone(context), request.path.clone(), counted, streams);
     // For an unknown size, this checks at least that the file can be created.
-    target.begin(known).await?;
+    target.begin(size).await?;
     let target = Arc::new(target);
+    let space = Arc::<PullTarget>::clone(&target);
+    let other = &copy_request.other;
+    let remote = Arc::new(PullSourceStorage::new(&copier.network, other, size, space));
     let copier = Arc::clone(copier);
     let interval = copier.settings.marker();
-    let progress = Arc::clone(&target);
+    let source = Arc::clone(remote.source());
+    let progress = Arc::new(PullProgress { target: Arc::clone(&target), source });
     let discarded = Arc::clone(&target);
     let clean_up = async move { discarded.give_up() };
     let replace = replace && may_replace;
@@ -142,7 +143,9 @@ impl Pull {
             let figures = progress.figures();
             // Once everything has arrived, nothing needs to move.
             let is_all = figures.bytes_found > 0 && figures.bytes_done >= figures.bytes_found;
-            (!is_all).then_some(figures.bytes_arrived)
+            // A file of unknown size may be read to its end before it is copied.
+            let arrived = figures.bytes_arrived.saturating_add(self.target.spooled_bytes());
+            (!is_all).then_some(arrived)
         };
         let watchdog = StallWatchdog::new(&self.copier, &self.copy_request.other);
         let summary = watchdog.over(Box::pin(copying), moved).await??;

@@ -1,6 +1,7 @@
 //! The target of a pull: a storage for one copy, into which one file is written.
 //!
-//! Space is taken as for a PUT: before the client gets its response, if the size is already known.
+//! Space is taken as for a PUT: before the client gets its response, if the size is already known,
+//! else as bytes arrive, also where all of them have to arrive before the size is known.
 //! Blocks may be written in any order. Progress counts what is on disk, not in the kernel's memory.
 
 use crate::backend::path::NamespacePath;
@@ -20,10 +21,12 @@ use hither_core::Source;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{CommittedFile, DirEntry, FileKind, PutOptions, Storage, Upload};
 use hither_core::sync::lock;
-use hither_transport::HttpSource;
+use hither_transport::{HttpSource, SpoolSpace};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+
+const OVER: &str = "the copy has already ended";
 
 /// The target of a pull.
 #[derive(Debug)]
@@ -33,8 +36,9 @@ pub(crate) struct PullTarget {
     counted: UnfinishedFile,
     /// Blocks written at a time.
     streams: usize,
-    source: Arc<HttpSource>,
     state: Mutex<State>,
+    /// Bytes that have arrived before the size is known.
+    spooled_bytes: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -48,21 +52,22 @@ struct State {
 /// A file being written.
 #[derive(Debug, Clone)]
 struct Open {
-    size: u64,
+    /// None for a file that was begun before its size was known.
+    size: Option<u64>,
     writer: Arc<dyn FileWriter>,
     written: Arc<AtomicU64>,
 }
 
 impl PullTarget {
-    /// A file for `path`, read from `source` by `streams` workers.
+    /// A file for `path`, written by `streams` workers.
     pub(crate) fn new(
         context: Arc<ServerContext>,
         path: NamespacePath,
         counted: UnfinishedFile,
-        source: Arc<HttpSource>,
         streams: usize,
     ) -> Self {
-        Self { context, path, counted, streams, source, state: Mutex::default() }
+        let spooled_bytes = AtomicU64::default();
+        Self { context, path, counted, streams, state: Mutex::default(), spooled_bytes }
     }
 
     /// The path that the file will have.
@@ -71,18 +76,36 @@ impl PullTarget {
     }
 
     /// Begins a file of `size` bytes, and takes the space for it.
-    pub(crate) async fn begin(&self, size: u64) -> Result<(), HttpError> {
-        let limit = self.context.limits().file_bytes.unwrap_or(u64::MAX);
-        if size > limit {
-            return Err(too_large(limit));
-        }
-        self.counted.count(&self.context, size).await?;
-        let options = CreateOptions { size: Some(size), ..CreateOptions::default() };
+    pub(crate) async fn begin(&self, size: Option<u64>) -> Result<(), HttpError> {
+        self.count_bytes(size.unwrap_or_default()).await?;
+        let options = CreateOptions { size, ..CreateOptions::default() };
         let created = self.context.backend.create(self.path.path(), options).await;
         let writer = created.map_err(no_parent)?;
         let open = Open { size, writer, written: Arc::default() };
         lock(&self.state).open = Some(open);
         Ok(())
+    }
+
+    /// Counts a file of `bytes`. Fails if it may not be that large.
+    async fn count_bytes(&self, bytes: u64) -> Result<(), HttpError> {
+        let limit = self.context.limits().file_bytes.unwrap_or(u64::MAX);
+        if bytes > limit {
+            return Err(too_large(limit));
+        }
+        self.counted.count(&self.context, bytes).await
+    }
+
+    /// Takes the space for the first `bytes` of the file that was begun.
+    async fn reserve(&self, bytes: u64) -> Result<(), HttpError> {
+        self.count_bytes(bytes).await?;
+        let over = || HttpError::new(http::StatusCode::CONFLICT, OVER);
+        let open = self.open().ok_or_else(over)?;
+        Ok(open.writer.reserve(bytes).await?)
+    }
+
+    /// The number of bytes that have arrived before the size was known.
+    pub(crate) fn spooled_bytes(&self) -> u64 {
+        self.spooled_bytes.load(Ordering::Relaxed)
     }
 
     /// The written file and its checksum; none if it is not complete.
@@ -100,8 +123,7 @@ impl PullTarget {
         checksums: Vec<Checksum>,
     ) -> Result<u64, HttpError> {
         let Some(open) = self.open() else {
-            let what = "the copy has already ended";
-            return Err(HttpError::new(http::StatusCode::CONFLICT, what));
+            return Err(HttpError::new(http::StatusCode::CONFLICT, OVER));
         };
         let options = CommitOptions { replace, checksums, modified: None, precondition };
         let committed = open.writer.commit(options).await;
@@ -121,9 +143,26 @@ impl PullTarget {
     }
 }
 
-impl CopyProgress for PullTarget {
+impl SpoolSpace for PullTarget {
+    fn take(&self, bytes: u64) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            self.spooled_bytes.store(bytes, Ordering::Relaxed);
+            // Not a response that is too large: no smaller request helps.
+            let full = |error: HttpError| Error::new(ErrorKind::NoSpace, error.what);
+            self.reserve(bytes).await.map_err(full)
+        })
+    }
+}
+
+/// The progress of a pull.
+pub(crate) struct PullProgress {
+    pub(crate) target: Arc<PullTarget>,
+    pub(crate) source: Arc<HttpSource>,
+}
+
+impl CopyProgress for PullProgress {
     fn count(&self) -> BoxFuture<'static, u64> {
-        let open = self.open();
+        let open = self.target.open();
         Box::pin(async move {
             let Some(open) = open else { return 0 };
             open.writer.sync().await.unwrap_or_default()
@@ -188,11 +227,12 @@ impl Storage for PullTargetStorage {
 
     async fn put(&self, _: &str, options: PutOptions) -> Result<Box<dyn Upload>> {
         let target = Arc::clone(&self.0);
-        let ready = lock(&target.state).open.as_ref().is_some_and(|it| it.size == options.size);
-        if !ready {
-            target.begin(options.size).await.map_err(local_error)?;
+        match target.open().map(|open| open.size) {
+            Some(None) => target.reserve(options.size).await.map_err(local_error)?,
+            Some(Some(size)) if size == options.size => {}
+            _ => target.begin(Some(options.size)).await.map_err(local_error)?,
         }
-        let over = || Error::new(ErrorKind::Cancelled, "the copy has already ended");
+        let over = || Error::new(ErrorKind::Cancelled, OVER);
         let open = target.open().ok_or_else(over)?;
         Ok(Box::new(Writing { target, open }) as Box<dyn Upload>)
     }

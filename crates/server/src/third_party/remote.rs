@@ -10,7 +10,7 @@ use hither_core::storage::{DirEntry, FileKind, Storage};
 use hither_core::{Request, Source};
 use hither_http::ResponseHead;
 use hither_http::digest::{self, WANT_DIGEST, WANT_REPR_DIGEST};
-use hither_transport::{HttpRequest, HttpResponse, HttpSource, Location, Network};
+use hither_transport::{HttpRequest, HttpResponse, HttpSource, Location, Network, SpoolSpace};
 use http::header::HeaderValue;
 use http::{Method, StatusCode, header};
 use std::sync::Arc;
@@ -157,8 +157,16 @@ pub(crate) struct PullSourceStorage {
 }
 
 impl PullSourceStorage {
-    pub(crate) fn new(network: &Arc<Network>, location: &Location, size: Option<u64>) -> Self {
-        let source = Arc::new(HttpSource::new(location.clone(), Arc::clone(network)));
+    /// The file at `location`, which takes `space` as it arrives where its size is unknown and the
+    /// other server sends only the whole file.
+    pub(crate) fn new(
+        network: &Arc<Network>,
+        location: &Location,
+        size: Option<u64>,
+        space: Arc<dyn SpoolSpace>,
+    ) -> Self {
+        let source = HttpSource::new(location.clone(), Arc::clone(network));
+        let source = Arc::new(source.with_spool_space(space));
         Self { location: location.clone(), size, source }
     }
 

@@ -399,6 +399,10 @@ impl FileWriter for Writer {
         ready(Ok(Duration::ZERO))
     }
 
+    fn reserve(&self, _: u64) -> BackendFuture<'static, ()> {
+        ready(Ok(()))
+    }
+
     fn sync(&self) -> BackendFuture<'_, u64> {
         ready(Ok(self.content.lock().unwrap().len() as u64))
     }

@@ -1,7 +1,7 @@
 //! Copies between two servers of hither.
 
 use crate::rig::{Reply, Served};
-use hither_server::ThirdPartySettings;
+use hither_server::{ServerLimits, Settings, ThirdPartySettings};
 use hither_testkit::mock_http::lossy_http::{LossyAct, LossyHttpServer};
 use hither_testkit::mock_http::webdav::{
     ChangeFault, LOGIN_PAGE, MockWebDavServer, PlannedFault, ReadFault, SizesTold, WebDavBehaviour,
@@ -14,13 +14,18 @@ type Change = fn(&mut ThirdPartySettings);
 
 /// A server that copies from and to servers on this machine.
 fn served_with(change: impl FnOnce(&mut ThirdPartySettings)) -> Served {
+    served_by(|settings| change(settings.third_party.get_or_insert_default()))
+}
+
+/// The same, with other settings.
+fn served_by(change: impl FnOnce(&mut Settings)) -> Served {
     Served::new(|settings| {
         settings.write = true;
         let mut third_party = ThirdPartySettings::default();
         third_party.clear_text = true;
         third_party.networks = vec!["127.0.0.1".to_owned()];
-        change(&mut third_party);
         settings.third_party = Some(third_party);
+        change(settings);
     })
 }
 
@@ -137,16 +142,46 @@ fn a_failed_copy_has_its_reason_and_leaves_nothing() {
 fn a_copy_without_space_fails_before_anything_is_fetched() {
     let there = served();
     there.file("file", &content(2000));
-    let here = Served::new(|settings| {
-        settings.write = true;
-        settings.limits.file_bytes = Some(1000);
-        let mut third_party = ThirdPartySettings::default();
-        third_party.clear_text = true;
-        third_party.networks = vec!["127.0.0.0/8".to_owned()];
-        settings.third_party = Some(third_party);
-    });
+    let here = served_by(|settings| settings.limits.file_bytes = Some(1000));
     assert_eq!(here.pull("/file", &there.url("/file"), &[]).status, 413);
     assert_eq!(here.names(), [""; 0]);
+}
+
+#[test]
+fn a_file_of_unknown_size_takes_its_space_as_it_arrives() {
+    // The source sends the whole file without its length, and not the end of it.
+    let faults = [
+        Fault::Whole,
+        Fault::Chunked(100_000),
+        Fault::CloseAfter,
+        Fault::Stall(ResponsePosition::Body(3 << 20)),
+    ];
+    let source = |faults: &[Fault]| {
+        let peer = MockHttpServer::start(content(8 << 20)).unwrap();
+        faults.iter().for_each(|fault| peer.add_fault(FaultTrigger::Always, fault.clone()));
+        peer
+    };
+    type Limit = fn(&mut ServerLimits);
+    let cases: [(&str, Limit, &str); 3] = [
+        ("/file", |it| it.file_bytes = Some(1 << 20), "larger than this server accepts"),
+        ("/file", |it| it.min_free_bytes = Some(u64::MAX), "are free for uploads"),
+        (
+            "/.hither-0123456789abcdef.part",
+            |it| it.unfinished_bytes = Some(1 << 20),
+            "too many unfinished uploads",
+        ),
+    ];
+    for (name, limit, told) in cases {
+        let here = served_by(|settings| limit(&mut settings.limits));
+        let peer = source(&faults);
+        let line = last_line(&here.pull(name, &peer.url(), &[]));
+        assert!(line.starts_with("failure: ") && line.contains(told), "{line}");
+        assert_eq!(here.names(), [""; 0]);
+    }
+    let here = served();
+    let peer = source(&faults[..3]);
+    assert_eq!(last_line(&here.pull("/new", &peer.url(), &[])), "success: Created");
+    assert!(here.get("/new", &[]).body == content(8 << 20));
 }
 
 #[test]

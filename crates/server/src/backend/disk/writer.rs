@@ -111,11 +111,7 @@ impl State {
         let _open = self.part.as_ref().map(|part| part.fence.begin()).transpose()?;
         check_name()?;
         let bytes: u64 = data.iter().map(|bytes| bytes.len() as u64).sum();
-        let end = offset.saturating_add(bytes);
-        if let Some(temp) = &mut *Self::lock(&self.temp) {
-            temp.charge.cover(end, &self.file)?;
-        }
-        Self::lock(&self.allocation).cover(end, &self.file, &self.tree)?;
+        self.cover(offset.saturating_add(bytes))?;
         let mut at = offset;
         for bytes in data {
             self.file.write_all_at(bytes, at)?;
@@ -129,6 +125,17 @@ impl State {
         self.written.fetch_add(bytes, Ordering::AcqRel);
         // It may have been moved with its directory, or removed.
         check_name()
+    }
+
+    /// Takes the space for the bytes up to `end`. Returns true if a lot has it.
+    fn cover(&self, end: u64) -> Result<bool, BackendError> {
+        let mut is_in_lot = false;
+        if let Some(temp) = &mut *Self::lock(&self.temp) {
+            temp.charge.cover(end, &self.file)?;
+            is_in_lot = temp.charge.is_in_lot();
+        }
+        Self::lock(&self.allocation).cover(end, &self.file, &self.tree)?;
+        Ok(is_in_lot)
     }
 
     fn take_temp(&self) -> Result<Temp, BackendError> {
@@ -276,6 +283,15 @@ impl FileWriter for DiskWriter {
             Ok(began.elapsed())
         });
         Box::pin(async move { writing.await.map_err(|_| BackendError::shutting_down())? })
+    }
+
+    fn reserve(&self, end: u64) -> BackendFuture<'static, ()> {
+        let state = Arc::clone(&self.state);
+        let reserving = tokio::task::spawn_blocking(move || {
+            // The blocks are allocated steps ahead; meanwhile the same bytes fill the disk.
+            if state.cover(end)? { Ok(()) } else { state.tree.floor.check(&state.file, 1) }
+        });
+        Box::pin(async move { reserving.await.map_err(|_| BackendError::shutting_down())? })
     }
 
     fn sync(&self) -> BackendFuture<'_, u64> {
