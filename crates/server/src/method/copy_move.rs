@@ -12,6 +12,7 @@ use crate::context::ServerContext;
 use crate::http_error::HttpError;
 use crate::method::preconditions::{Conditions, no_parent};
 use crate::method::put::mtime::{accepted, client_mtime};
+use crate::method::unfinished_files::UnfinishedFile;
 use crate::request::ServerRequest;
 use crate::response::ServerResponse;
 use crate::third_party;
@@ -76,7 +77,8 @@ pub(crate) async fn handle(
         from = context.link_target(request, from.path(), error).await?;
     }
     check_on_disk(context, from.path(), moves).await?;
-    check_partial(context, request, &from, &to).await?;
+    // Until the file has its name, its writer keeps it in the count.
+    let _counted = check_partial(context, request, &from, &to).await?;
     let conditions = Conditions::read(context, request, Some(&to)).await?;
     let precondition = checks(conditions, &from, &to, deep);
     // A file that was written in parts gets its time with its name.
@@ -110,17 +112,17 @@ async fn check_partial(
     request: &ServerRequest,
     from: &NamespacePath,
     to: &NamespacePath,
-) -> Result<(), HttpError> {
+) -> Result<Option<UnfinishedFile>, HttpError> {
     let moves = request.method.as_str() == "MOVE";
     if !is_partial(to.path()) || moves && is_partial(from.path()) {
-        return Ok(());
+        return Ok(None);
     }
     let there = context.backend.stat(from.path()).await?;
     if there.is_directory() {
         return Err(partial_directory());
     }
     let bytes = there.size.unwrap_or_default();
-    context.unfinished.begin(context, request, to, bytes).await.map(drop)
+    context.unfinished.begin(context, request, to, bytes).await.map(Some)
 }
 
 /// The error of a directory with the name of a partial file, in which files would be hidden.

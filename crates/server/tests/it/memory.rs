@@ -19,6 +19,7 @@ use std::io::Write;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
+use tokio::sync::Notify;
 
 /// Smaller than a block, and not a divisor of its size.
 const PIECE_BYTES: u64 = 70_001;
@@ -35,6 +36,9 @@ struct State {
     /// By path, without the root.
     nodes: BTreeMap<String, Node>,
     versions: u64,
+    /// Copies of [`HELD`] that have begun.
+    held: usize,
+    release: Arc<Notify>,
 }
 
 #[derive(Debug, Clone)]
@@ -124,6 +128,16 @@ impl State {
 impl MemoryBackend {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap()
+    }
+
+    /// The number of copies of [`HELD`] that have begun.
+    pub(crate) fn held_copies(&self) -> usize {
+        self.state().held
+    }
+
+    /// Lets one copy of [`HELD`] go on.
+    pub(crate) fn release_copy(&self) {
+        self.state().release.notify_one();
     }
 }
 
@@ -242,13 +256,22 @@ impl Backend for MemoryBackend {
         options: ChangeOptions,
         _: LinkFilter,
     ) -> BackendFuture<'a, bool> {
-        let mut state = self.state();
-        ready(state.check_change(from, to, &options).map(|()| {
+        Box::pin(async move {
+            if from == HELD {
+                let release = {
+                    let mut state = self.state();
+                    state.held += 1;
+                    Arc::clone(&state.release)
+                };
+                release.notified().await;
+            }
+            let mut state = self.state();
+            state.check_change(from, to, &options)?;
             let is_source = |path: &str| path == from || deep && is_below(path, from);
             let nodes = state.nodes.iter().filter(|(path, _)| is_source(path));
             let nodes: Vec<_> = nodes.map(|(path, node)| (path.clone(), node.clone())).collect();
-            state.place(nodes, from, to)
-        }))
+            Ok(state.place(nodes, from, to))
+        })
     }
 
     fn remove<'a>(
@@ -310,6 +333,8 @@ impl Backend for MemoryBackend {
 
 /// A file of this name changes when its checksum is computed.
 pub(crate) const CHANGING: &str = "changing";
+/// A copy of a file of this name waits until it is released.
+pub(crate) const HELD: &str = "held";
 
 #[derive(Debug)]
 struct Reader {

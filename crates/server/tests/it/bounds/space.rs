@@ -1,13 +1,17 @@
 //! Disk space of uploads: only received bytes, above a minimum of free space, and a bounded number
 //! of partial files.
 
+use crate::memory::{HELD, MemoryBackend};
 use crate::reading::trees::records;
 use crate::rig::{Served, reply};
 use crate::writing::trees::{file, posted, stream};
 use hither_http::tree::TreeRecord;
+use hither_testkit::waiting::wait_until;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use std::io::Write;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::sync::Arc;
 
 fn name(number: u32) -> String {
     format!("/.hither-{number:016x}.part")
@@ -47,14 +51,7 @@ fn a_large_length_takes_no_space_before_its_data() {
     let before = free(&served);
     // More than other programs can allocate on the disk meanwhile.
     let length = before / 2;
-    let mut stream = served.connect();
-    let head = format!(
-        "PUT /file HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: {length}\r\n\r\n"
-    );
-    stream.write_all(head.as_bytes()).unwrap();
-    let mut go_on = [0; 25];
-    std::io::Read::read_exact(&mut stream, &mut go_on).unwrap();
-    assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n", "the server has opened the file");
+    let _stream = begun(&served, "/file", length);
     assert!(free(&served) > before - length / 2, "{} of {before} bytes free", free(&served));
 }
 
@@ -128,6 +125,59 @@ fn unfinished_bytes_are_counted_as_they_become_known() {
     let size = |size| part(&served, &name(4), &format!("0-0/{size}"), b"x");
     assert_eq!((size(1), size(4), size(5), size(4)), (204, 204, 507, 204));
     assert_eq!((chunked(2, 7), chunked(2, 6)), (507, 204));
+}
+
+/// Begins a PUT of a file of this length, and waits until the server wants its bytes.
+fn begun(served: &Served, name: &str, length: u64) -> TcpStream {
+    let mut stream = served.connect();
+    let head = format!(
+        "PUT {name} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nExpect: 100-continue\r\n\
+         Content-Length: {length}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut go_on = [0; 25];
+    stream.read_exact(&mut go_on).unwrap();
+    assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
+    stream
+}
+
+#[test]
+fn unfinished_bytes_of_bodies_that_are_arriving_are_counted() {
+    let served = Served::new(|settings| {
+        settings.write = true;
+        settings.limits.unfinished_bytes = Some(10);
+    });
+    let put = |number, bytes: &[u8]| served.ask("PUT", &name(number), &[], bytes).status;
+    let mut one = begun(&served, &name(1), 6);
+    let other = begun(&served, &name(2), 4);
+    // Neither has a name yet.
+    assert_eq!(put(3, b"x"), 507);
+    one.write_all(b"123456").unwrap();
+    assert_eq!((reply(&mut one).status, put(3, b"x")), (201, 507));
+    drop(other);
+    assert!(wait_until(|| put(3, b"1234") == 201), "what was broken off takes nothing");
+    assert_eq!(put(4, b"x"), 507);
+}
+
+#[test]
+fn a_copy_to_the_name_of_a_partial_file_is_counted_while_it_runs() {
+    let memory = MemoryBackend::default();
+    let served = Served::over(Arc::new(memory.clone()), Box::new(memory.clone()), |settings| {
+        settings.write = true;
+        settings.limits.unfinished_files = 1;
+    });
+    served.file(HELD, b"1");
+    let put = || served.ask("PUT", &name(2), &[], b"1").status;
+    let to = format!("Destination: {}", name(1));
+    std::thread::scope(|scope| {
+        let copying = scope.spawn(|| served.ask("COPY", &format!("/{HELD}"), &[&to], b"").status);
+        let has_begun = wait_until(|| memory.held_copies() == 1);
+        let refused = put();
+        memory.release_copy();
+        let copied = copying.join().unwrap();
+        assert_eq!((has_begun, refused, copied), (true, 507, 201));
+    });
+    assert_eq!(put(), 507);
 }
 
 #[test]
