@@ -35,6 +35,8 @@ pub struct Endpoint {
     pub site: Option<String>,
     /// Its storage.
     pub storage: Arc<dyn Storage>,
+    /// False for an object store: a directory of it exists while there are objects below it.
+    pub(crate) keeps_directories: bool,
     /// The directory of the storage that the rules are below.
     root: String,
     /// The rules.
@@ -88,6 +90,7 @@ impl Endpoint {
             weight: settings.weight,
             site: settings.site.clone(),
             storage,
+            keeps_directories: !settings.url.starts_with("s3:"),
             root,
             prefixes: PrefixMap::new(rules),
             redirects,

@@ -7,7 +7,8 @@
 //!
 //! That ends when the endpoint shows the directory again, when a client changes the name through
 //! the federation, or after [`MISSED`]. A reload of the configuration drops all records except
-//! those of the log. Changes of the files in the directory are not refused.
+//! those of the log. Changes of the files in the directory are not refused. An object store loses
+//! no directory: it has one while there are objects below it.
 
 use super::{NameSpace, is_negative};
 use crate::merge::{EndpointId, EntryFacts, MergedEntry};
@@ -68,7 +69,9 @@ impl NameSpace {
     /// begins: its root is missing, or what it has listed there. A new directory would be made on
     /// the disk below.
     pub(crate) async fn has_lost_top(&self, id: EndpointId, path: &str) -> bool {
-        let Some(endpoint) = self.endpoint(id) else { return false };
+        let Some(endpoint) = self.endpoint(id).filter(|it| it.keeps_directories) else {
+            return false;
+        };
         let Some(target) = endpoint.storage_path(path) else { return false };
         let had = self.directories.had(id, path, self.clock.now());
         if !had && target != endpoint.root() {
@@ -102,7 +105,9 @@ impl NameSpace {
         }
         let has =
             |id| entry.is_some_and(|it| it.holders.contains(&id) || it.differing.contains(&id));
-        let responsible = self.numbered().filter(|(_, it)| it.storage_path(path).is_some());
+        let responsible = self
+            .numbered()
+            .filter(|(_, it)| it.keeps_directories && it.storage_path(path).is_some());
         let ids = responsible.map(|(id, _)| id);
         ids.filter(|id| !has(*id) && had(*id)).collect()
     }
