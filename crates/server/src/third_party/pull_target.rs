@@ -228,7 +228,10 @@ impl Storage for PullTargetStorage {
     async fn put(&self, _: &str, options: PutOptions) -> Result<Box<dyn Upload>> {
         let target = Arc::clone(&self.0);
         match target.open().map(|open| open.size) {
-            Some(None) => target.reserve(options.size).await.map_err(local_error)?,
+            // Without a spool no bytes have been written: the size is allocated as announced.
+            Some(None) if target.spooled_bytes() > 0 => {
+                target.reserve(options.size).await.map_err(local_error)?
+            }
             Some(Some(size)) if size == options.size => {}
             _ => target.begin(Some(options.size)).await.map_err(local_error)?,
         }
