@@ -90,7 +90,7 @@ impl Endpoint {
             weight: settings.weight,
             site: settings.site.clone(),
             storage,
-            keeps_directories: !settings.url.starts_with("s3:"),
+            keeps_directories: !settings.url.to_ascii_lowercase().starts_with("s3:"),
             root,
             prefixes: PrefixMap::new(rules),
             redirects,

@@ -184,12 +184,14 @@ async fn no_directory_is_made_at_an_endpoint_without_a_root() {
 #[tokio::test(start_paused = true)]
 async fn the_first_file_below_a_prefix_of_an_object_store_is_taken() {
     let keys = |_| "write = true\nredirects = ['http://e0/']".to_owned();
-    let mut rig = Rig::with("", keys, vec![MemoryStorage::new(&[], 1)]);
-    rig.config.endpoints[0].url = "s3://bucket/prefix".to_owned();
-    rig.reload();
-    rig.storages[0].behave(Behaviour::Unmounted);
-    for path in ["new", "d/new"] {
-        assert_eq!(kind_of_put(&rig, path).await.unwrap(), format!("http://e0/{path}"));
+    for url in ["s3://bucket/prefix", "S3://bucket/prefix"] {
+        let mut rig = Rig::with("", keys, vec![MemoryStorage::new(&[], 1)]);
+        rig.config.endpoints[0].url = url.to_owned();
+        rig.reload();
+        rig.storages[0].behave(Behaviour::Unmounted);
+        for path in ["new", "d/new"] {
+            assert_eq!(kind_of_put(&rig, path).await.unwrap(), format!("http://e0/{path}"));
+        }
     }
 }
 
