@@ -11,6 +11,7 @@
 //! ```
 
 mod checksum;
+mod command_channel;
 mod driver;
 mod entry_sender;
 mod errors;

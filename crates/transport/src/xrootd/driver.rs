@@ -29,6 +29,7 @@ mod reads;
 use crate::config::{PageChecksums, TransportConfig};
 use crate::connect::metered_stream::ConnectionMeter;
 use crate::counters::TransferCounters;
+use crate::xrootd::command_channel::CommandInbox;
 use crate::xrootd::errors;
 use crate::xrootd::job::{JobError, SessionCommand};
 use crate::xrootd::session_pool::SessionLoad;
@@ -44,7 +45,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tracing::debug;
 
@@ -74,7 +74,7 @@ pub(super) struct DriverParts<'a> {
     pub(super) session: Session,
     /// The first commands.
     pub(super) first: Vec<SessionCommand>,
-    pub(super) commands: &'a mut UnboundedReceiver<SessionCommand>,
+    pub(super) commands: &'a mut CommandInbox,
     pub(super) meter: Arc<ConnectionMeter>,
     pub(super) load: Arc<SessionLoad>,
     pub(super) config: TransportConfig,

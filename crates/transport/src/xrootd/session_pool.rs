@@ -16,6 +16,7 @@ mod establish;
 use crate::config::TransportConfig;
 use crate::context::NetworkContext;
 use crate::location::Location;
+use crate::xrootd::command_channel::{CommandSender, command_channel};
 use crate::xrootd::job::{JobError, SessionCommand};
 use crate::xrootd::redirect_cache::RedirectCache;
 use crate::xrootd::shared_file::SharedFile;
@@ -29,7 +30,6 @@ use hither_xrd::client::ServerProfile;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 use tracing::{Instrument, debug, debug_span};
 
@@ -75,7 +75,7 @@ struct SessionPoolState {
 /// A handle to a session.
 #[derive(Debug)]
 pub(super) struct SessionHandle {
-    commands: UnboundedSender<SessionCommand>,
+    commands: CommandSender,
     load: Arc<SessionLoad>,
 }
 
@@ -170,7 +170,7 @@ impl Drop for OccupiedSession {
 impl SessionHandle {
     /// Sends a command. A session that has ended drops it, together with its reply channel.
     pub(super) fn tell(&self, command: SessionCommand) {
-        let _ended = self.commands.send(command);
+        self.commands.send(command);
     }
 
     /// The result of a job that the session did not take: on a busy machine it may have failed
@@ -403,7 +403,7 @@ impl SessionPool {
         state: &mut SessionPoolState,
         claim: Option<Box<dyn hither_core::SlotGuard>>,
     ) -> Arc<SessionHandle> {
-        let (commands, inbox) = unbounded_channel();
+        let (commands, inbox) = command_channel();
         let load = Arc::new(SessionLoad {
             jobs: AtomicUsize::new(0),
             bytes: AtomicU64::new(0),

@@ -1,12 +1,12 @@
 //! A file that is open in several sessions.
 
+use crate::xrootd::command_channel::CommandSender;
 use crate::xrootd::job::SessionCommand;
 use hither_core::sync::lock;
 use hither_xrd::wire::OpenRequest;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use tokio::sync::mpsc::UnboundedSender;
 
 /// The last file number.
 static LAST: AtomicU64 = AtomicU64::new(0);
@@ -18,7 +18,7 @@ pub(super) struct SharedFile {
     /// The request that opens it. The opaque information in its path may contain secrets.
     pub(super) request: OpenRequest,
     /// The sessions in which it was opened.
-    sessions: Mutex<Vec<UnboundedSender<SessionCommand>>>,
+    sessions: Mutex<Vec<CommandSender>>,
 }
 
 impl SharedFile {
@@ -39,9 +39,9 @@ impl SharedFile {
     }
 
     /// Records that the file is opened in this session.
-    pub(super) fn add_session(&self, session: &UnboundedSender<SessionCommand>) {
+    pub(super) fn add_session(&self, session: &CommandSender) {
         let mut sessions = lock(&self.sessions);
-        if !sessions.iter().any(|other| other.same_channel(session)) {
+        if !sessions.iter().any(|other| other.is_same(session)) {
             sessions.retain(|other| !other.is_closed());
             sessions.push(session.clone());
         }
@@ -52,7 +52,7 @@ impl Drop for SharedFile {
     fn drop(&mut self) {
         for session in self.sessions.get_mut().unwrap_or_else(PoisonError::into_inner) {
             // A session that has ended has closed its files.
-            let _ended = session.send(SessionCommand::Close(self.id));
+            session.send(SessionCommand::Close(self.id));
         }
     }
 }

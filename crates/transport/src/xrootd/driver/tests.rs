@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::counters::progress::PoolProgress;
+use crate::xrootd::command_channel::command_channel;
 use crate::xrootd::entry_sender::{EntrySender, ListingError};
 use crate::xrootd::job::{FileVersion, Operation, OperationJob, ReadJob};
 use crate::xrootd::shared_file::SharedFile;
@@ -13,7 +14,7 @@ use hither_xrd::wire::{
     StatInfo, StreamId,
 };
 use tokio::io::DuplexStream;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 /// Responses to one request, each after a number of seconds. From the second one on, they are
 /// asynchronous unless they are partial.
@@ -105,13 +106,13 @@ async fn read_beside(
     let server = tokio::spawn(serve(theirs, script));
     let mut setup = SessionConfig::new("test");
     setup.pipelining = Pipelining::Login;
-    let (orders, mut commands) = mpsc::unbounded_channel();
+    let (orders, mut commands) = command_channel();
     let (reply, came) = oneshot::channel();
     let request = Request { ranges: vec![0..10], ..Request::default() };
     let name = Arc::new(SharedFile::for_reading("/f".to_owned()));
     let fetch = ReadJob { name, request, sink: Box::new(|_| ()), round_trip: 1, reply };
-    orders.send(SessionCommand::Fetch(1, fetch)).unwrap();
-    other.into_iter().for_each(|other| orders.send(other).unwrap());
+    orders.send(SessionCommand::Fetch(1, fetch));
+    other.into_iter().for_each(|other| orders.send(other));
     let parts = DriverParts {
         session: Session::new(setup),
         first: Vec::new(),

@@ -20,6 +20,7 @@ use crate::connect::tls_upgrade::TlsUpgradeStream;
 use crate::context::NetworkContext;
 use crate::counters::progress::PoolProgress;
 use crate::location::Location;
+use crate::xrootd::command_channel::CommandInbox;
 use crate::xrootd::driver::{Driver, DriverParts, SessionEnd};
 use crate::xrootd::errors;
 use crate::xrootd::job::{JobError, SessionCommand};
@@ -33,7 +34,6 @@ use hither_xrd::client::{
 use hither_xrd::wire::VectorLimits;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::watch;
 use tracing::debug;
 
@@ -46,7 +46,7 @@ pub(super) struct SessionConnector {
     location: Location,
     shared: Arc<NetworkContext>,
     load: Arc<SessionLoad>,
-    inbox: UnboundedReceiver<SessionCommand>,
+    inbox: CommandInbox,
     profile: ServerProfile,
     words: String,
     /// Requests are sent ahead only with a login that has worked before.
@@ -79,7 +79,7 @@ impl SessionConnector {
         sessions: &Arc<SessionPool>,
         state: &super::SessionPoolState,
         load: Arc<SessionLoad>,
-        inbox: UnboundedReceiver<SessionCommand>,
+        inbox: CommandInbox,
     ) -> Self {
         Self {
             sessions: Arc::downgrade(sessions),
