@@ -55,9 +55,3 @@ def test_an_unreachable_replica_is_no_failure(hither, site, second, talk):
         gone = relay.port
     report = draw(hither, talk, gone, second)
     assert report["requests"] == len(second.requests("/talk.root"))
-
-
-def test_a_second_replica_gets_no_requests_while_the_first_responds(hither, site, second, talk):
-    site.link_in(talk)
-    draw(hither, talk, site.port, second)
-    assert second.requests("/talk.root") == []

@@ -89,6 +89,13 @@ fn any_failure_of_the_first_server_is_covered_by_the_second() {
 }
 
 #[test]
+fn a_second_server_gets_no_requests_while_the_first_responds() {
+    let (first, second) = (peer([]), peer([]));
+    draw_from(&first.url(), &[second.url()]);
+    assert_eq!((first.log().is_empty(), second.log().len()), (false, 0));
+}
+
+#[test]
 fn an_unreachable_server_is_skipped_with_a_notice() {
     let dead = refusing_url().unwrap();
     let other = peer([]);
