@@ -20,6 +20,7 @@ mod renaming;
 mod source;
 mod upload;
 
+use crate::context::MonotonicClock;
 use crate::http::server_reason::quoted;
 use crate::location::secrets::redact_url;
 use crate::network::Network;
@@ -29,6 +30,7 @@ use hither_auth::Secret;
 use hither_checksum::{Algorithm, Checksum};
 use hither_core::error::Effect;
 use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::retry::{self, Failed};
 use hither_core::storage::{
     DirEntry, FileKind, Listing, PutOptions, Storage, Upload, check_new_name, check_path,
     check_version,
@@ -200,16 +202,38 @@ impl S3Storage {
 
     /// The metadata of a file; `None` if there is none of this name.
     async fn file(&self, path: &str) -> Result<Option<ObjectMeta>> {
-        match self.store.head(&self.named(path)?).await {
-            Ok(meta) => Ok(Some(meta)),
-            Err(object_store::Error::NotFound { .. }) => Ok(None),
-            Err(error) => {
-                let error = self.failed(path, error);
-                // Some stores keep files in directories and fail at one (s3s-fs 0.14: 500).
-                let stumbled = error.kind() == ErrorKind::Unavailable;
-                if stumbled && self.is_directory(path).await? { Ok(None) } else { Err(error) }
+        let key = self.named(path)?;
+        let head = || async {
+            match self.store.head(&key).await {
+                Ok(meta) => Ok(Some(meta)),
+                Err(object_store::Error::NotFound { .. }) => Ok(None),
+                Err(error) => Err(self.failed(path, error)),
             }
-        }
+        };
+        let attempt = || async {
+            let error = match head().await {
+                Err(error) if http_connector::is_internal(&error) => error,
+                result => return result.map_err(Failed::finally),
+            };
+            // Some stores keep files in directories and fail at one (s3s-fs 0.14), however often
+            // it is requested. Other stores may have an object of that name, too.
+            match self.is_directory(path).await {
+                Ok(true) => {}
+                // It was repeated already.
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout) =>
+                {
+                    return Err(Failed::finally(error));
+                }
+                _ => return Err(Failed::from(error)),
+            }
+            match head().await {
+                Err(error) if http_connector::is_internal(&error) => Ok(None),
+                result => result.map_err(Failed::finally),
+            }
+        };
+        let policy = self.network.config().retry_policy();
+        retry::run(&policy, &MonotonicClock::start(), attempt).await
     }
 
     fn exists(&self, path: &str) -> Error {

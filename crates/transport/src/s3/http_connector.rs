@@ -61,7 +61,9 @@ impl HttpService for PooledHttpService {
         let (head, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
         let request = http::Request::from_parts(head, body);
-        let (list, reply) = self.exchange(request).await.map_err(http_error)?;
+        // [`S3Storage::file`](super::S3Storage::file) repeats it.
+        let repeats_500 = request.method() != Method::HEAD;
+        let (list, reply) = self.exchange(request, repeats_500).await.map_err(http_error)?;
         let mut response = HttpResponse::new(reply.body.into());
         *response.status_mut() = reply.status;
         *response.headers_mut() = reply.headers;
@@ -75,10 +77,12 @@ impl HttpService for PooledHttpService {
 }
 
 impl PooledHttpService {
-    /// Sends a request. The response to one for a list is parsed.
+    /// Sends a request, and repeats it after errors for which that may help; after one of status
+    /// 500 only with `repeats_500`. The response to one for a list is parsed.
     pub(super) async fn exchange(
         &self,
         request: http::Request<Bytes>,
+        repeats_500: bool,
     ) -> Result<(Option<ObjectList>, call::HttpResponse), Error> {
         let (head, body) = request.into_parts();
         let location = Location::parse(&head.uri.to_string())?.without_credentials();
@@ -101,6 +105,7 @@ impl PooledHttpService {
             let refused = || refusal(&reply, self.has_key);
             let elsewhere = || of_another_name(&call.location, &reply);
             match trouble(&reply).or_else(refused).or_else(strange).or_else(elsewhere) {
+                Some(error) if !repeats_500 && is_internal(&error) => Err(Failed::finally(error)),
                 Some(error) => Err(Failed::from(error)),
                 None if is_list && reply.status.is_success() => {
                     Ok((Some(listed(&reply).map_err(Failed::from)?), reply))
@@ -111,6 +116,11 @@ impl PooledHttpService {
         let policy = self.network.config().retry_policy();
         retry::run(&policy, &MonotonicClock::start(), attempt).await
     }
+}
+
+/// Returns true for an error of status 500.
+pub(super) fn is_internal(error: &Error) -> bool {
+    matches!(error.failure(), Failure::Status { code: 500, .. })
 }
 
 /// The effect of a request. Parts of a multipart upload are not visible to other clients.

@@ -62,7 +62,7 @@ impl S3Storage {
             signed.map_err(|error| self.failed(key, error))?;
         }
         let service = PooledHttpService::new(Arc::clone(&self.network), self.identity.is_some());
-        let reply = service.exchange(request.map(|_| Bytes::new())).await;
+        let reply = service.exchange(request.map(|_| Bytes::new()), true).await;
         Ok(reply.map_err(|error| error.context(self.shown(key)))?.1)
     }
 

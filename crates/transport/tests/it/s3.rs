@@ -2,6 +2,7 @@
 
 use crate::real_server::Served;
 use hither_auth::Secret;
+use hither_core::storage::FileKind;
 use hither_core::{ErrorKind, Storage};
 use hither_read::{Reader, ReaderConfig};
 use hither_testkit::storage_conformance::{NAMES, StorageFeatures, check, put, read};
@@ -60,6 +61,22 @@ async fn conforms(server: &str) {
         checksums: &[],
     };
     check(&bucket(&config(served.port)).0, abilities).await;
+}
+
+/// s3s-fs has directories, and responds to a HEAD of one with 500.
+#[tokio::test]
+async fn a_directory_of_a_store_that_fails_at_its_head_is_found_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(served) = Served::start("s3s", folder.path()) else { return };
+    let (storage, network) = bucket(&config(served.port));
+    put(&storage, "dir/file", b"12345").await;
+    let requests = || network.counters().totals().requests;
+    let before = requests();
+    assert_eq!(storage.stat("dir").await.unwrap().kind, FileKind::Directory);
+    // Two HEADs with a list between them, and another list: a directory is looked at once more.
+    assert_eq!(requests() - before, 4);
+    assert_eq!(storage.stat("other").await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(requests() - before, 6);
 }
 
 #[tokio::test]
