@@ -46,7 +46,10 @@ def sync(loop: asyncio.AbstractEventLoop, function: Callable[..., Awaitable[Any]
         if not ended.is_set() and loop is not None and loop.is_running() and not _is_current(loop):
             interrupted.set()
             loop.call_soon_threadsafe(cancel)
-            ended.wait()
+            # A call that has not begun may never be: fsspec is interrupted before it passes it to
+            # the loop. If it begins later, it ends at once.
+            if tasks:
+                ended.wait()
         raise
 
 

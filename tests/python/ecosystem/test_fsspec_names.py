@@ -447,6 +447,40 @@ def test_calls_that_were_not_begun_are_not_begun_after_an_interrupt():
     assert sorted(ended) == sorted(begun)
 
 
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+@pytest.mark.parametrize("is_passed", [False, True])
+def test_an_interrupt_before_a_call_begins_ends_the_wait(is_passed):
+    loop = fsspec.asyn.get_loop()
+    begun, held, raised = [], threading.Event(), []
+    submit = asyncio.run_coroutine_threadsafe
+
+    async def call():
+        begun.append(True)
+
+    def interrupting(coroutine, loop):
+        if is_passed:
+            submit(coroutine, loop)
+        else:
+            coroutine.close()
+        raise KeyboardInterrupt
+
+    def interrupted():
+        with pytest.raises(KeyboardInterrupt):
+            sync(loop, call)
+        raised.append(True)
+
+    loop.call_soon_threadsafe(held.wait)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(asyncio, "run_coroutine_threadsafe", interrupting)
+        caller = threading.Thread(target=interrupted, daemon=True)
+        caller.start()
+        caller.join(10)
+    held.set()
+    assert raised == [True]
+    sync(loop, asyncio.sleep, 0)
+    assert begun == []
+
+
 def test_a_call_that_is_cancelled_by_itself_is_no_result():
     async def call(at):
         if at == 1:
