@@ -29,6 +29,11 @@ POLL_SECONDS = 0.1
 REPORT_SECONDS = 0.5
 SILENT_SECONDS = 60.0
 """The time after which a task stops waiting for a silent mover: its leases have been revoked."""
+SHARELESS_SECONDS = 600.0
+"""The time after which a task stops waiting for a mover without a share: its lease was revoked.
+
+A share may have to wait until other nodes have given back theirs.
+"""
 END_SECONDS = 5.0
 """The time within which a running mover ends a revoked lease: it checks once a second."""
 START_SECONDS = 30.0
@@ -105,6 +110,11 @@ class MoverFolder:
         """Return the result of a lease; none if it has not ended."""
         return _read(self.path / "results" / f"{name}.json")
 
+    def has(self, name: str) -> bool:
+        """Return whether there is a lease or its result: not after :func:`clean`."""
+        # In the order in which a lease moves from one to the next.
+        return any((self.path / part / f"{name}.json").exists() for part in ("inbox", "running", "results"))
+
     def results(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the results of all leases."""
         for path in (self.path / "results").glob("*.json"):
@@ -175,6 +185,7 @@ def carry_out(job: str, name: str, lease: bytes, size: int, source_addresses: Se
     began = time.monotonic()
     reported = -REPORT_SECONDS
     last_beat = (0.0, began)
+    last_share = began
     is_ending = False
     while True:
         result = folder.result(name)
@@ -186,8 +197,12 @@ def carry_out(job: str, name: str, lease: bytes, size: int, source_addresses: Se
             reported = now
             beat = _beat(folder)
             progress = _progress(folder.status(), name)
-            event = {"lease": name, "node": node_name(), "alive": beat, "has_share": folder.share() is not None}
+            has_share = folder.share() is not None
+            event = {"lease": name, "node": node_name(), "alive": beat, "has_share": has_share}
             _report(job, {**event, **progress})
+            if not folder.has(name):
+                message = f"the lease was removed from {node_name()}"
+                raise RuntimeError(message)
             if not is_ending and 2 * progress["arrived"] >= size > 0:
                 is_ending = True
                 secede()
@@ -196,6 +211,12 @@ def carry_out(job: str, name: str, lease: bytes, size: int, source_addresses: Se
                 last_beat = (beat, now)
             elif now - last_beat[1] > SILENT_SECONDS:
                 message = f"the mover of {node_name()} is silent"
+                raise RuntimeError(message)
+            # A mover without a share ends, and the next one reports that it lives, too.
+            if has_share:
+                last_share = now
+            elif now - last_share > SHARELESS_SECONDS:
+                message = f"{node_name()} has had no share of the limits for {SHARELESS_SECONDS:.0f} s"
                 raise RuntimeError(message)
         time.sleep(POLL_SECONDS)
 

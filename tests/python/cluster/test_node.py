@@ -4,6 +4,8 @@ import fcntl
 import os
 import signal
 import subprocess
+import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -53,6 +55,21 @@ def test_a_mover_that_is_stopped_in_a_lease_is_no_end_of_the_job(folder, monkeyp
     assert _node.clean("a" * 16) == _node.node_name()
     os.kill(process, signal.SIGKILL)
     wait_until(lambda: not folder._is_locked(), "its end")
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_task_ends_though_its_mover_is_given_no_share(monkeypatch):
+    # Each mover ends without work, and the next one reports.
+    monkeypatch.setattr(_node.MoverFolder, "ensure_mover", lambda it, _: (it.path / "status.json").write_text("{}"))
+    monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(secede=None, get_worker=None))
+    monkeypatch.setattr(_node, "REPORT_SECONDS", 0.0)
+    monkeypatch.setattr(_node, "SHARELESS_SECONDS", 0.0)
+    with pytest.raises(RuntimeError, match="no share"):
+        _node.carry_out("a" * 16, "1.1", _node.packed({}), 1, [])
+    monkeypatch.setattr(_node, "SHARELESS_SECONDS", 300.0)
+    monkeypatch.setattr(_node.MoverFolder, "ensure_mover", lambda *_: _node.clean("a" * 16))
+    with pytest.raises(RuntimeError, match="removed"):
+        _node.carry_out("a" * 16, "1.1", _node.packed({}), 1, [])
 
 
 def test_a_folder_of_another_user_is_refused(folder, monkeypatch):
