@@ -107,10 +107,12 @@ impl<A: Clone + Default + Send + Sync + 'static> SingleFlight<A> {
             lookup.task.abort();
         }
         let (sender, answer) = watch::channel(A::default());
-        let end = EndOnDrop { open: Arc::clone(&self.0), path: Arc::clone(&path) };
+        let lookups = Arc::clone(&self.0);
+        let key = Arc::clone(&path);
         let requests = ask(sender);
         let task = tokio::spawn(async move {
-            let _end = end;
+            // Not before: a runtime that is shutting down drops the task here, under the lock.
+            let _end = EndOnDrop { open: lookups, path: key };
             requests.await;
         });
         let lookup = Lookup { answer, clients: Arc::default(), task: task.abort_handle() };
@@ -123,6 +125,8 @@ impl<A: Clone + Default + Send + Sync + 'static> SingleFlight<A> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
     use std::time::Duration;
     use tokio::time::sleep;
 
@@ -175,6 +179,24 @@ mod tests {
         let is_gone = |path: &String| !lock(&lookups.0).contains_key(path.as_str());
         let gone = gone.into_iter().find(is_gone).unwrap();
         assert_eq!(lookups.wait(&gone, count, |number| *number == 2).await.unwrap(), 2);
+    }
+
+    #[test]
+    fn a_lookup_that_begins_while_the_runtime_shuts_down_is_an_error() {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let handle = runtime.handle().clone();
+        drop(runtime);
+        let (ends, ended) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let _inside = handle.enter();
+            let lookups = SingleFlight::default();
+            let lookup = pin!(lookups.wait("a", count, |number| *number > 0));
+            let answer = lookup.poll(&mut Context::from_waker(Waker::noop()));
+            let Poll::Ready(Err(error)) = answer else { panic!("{answer:?}") };
+            ends.send(error.kind()).unwrap();
+        });
+        let kind = ended.recv_timeout(Duration::from_secs(10)).unwrap();
+        assert_eq!(kind, ErrorKind::Cancelled);
     }
 
     #[tokio::test(start_paused = true)]
