@@ -2,7 +2,7 @@
 
 use crate::connect::metered_stream::ConnectionMeter;
 use crate::http::request_body::BoxBody;
-use futures_util::future::{Either, select};
+use futures_util::future::{Either, FutureExt, select};
 use hither_core::SlotGuard;
 use http::response::Parts;
 use http::{Version, header};
@@ -64,7 +64,8 @@ async fn answered_before_end<T>(
     match select(answer, pin!(ended.changed())).await {
         Either::Left((answer, _)) => answer,
         Either::Right((_, answer)) => match sender.ready().await {
-            Err(closed) => Err(closed),
+            // It may have arrived since it was polled, just before the end.
+            Err(closed) => answer.now_or_never().unwrap_or(Err(closed)),
             Ok(()) => answer.await,
         },
     }
@@ -82,7 +83,8 @@ mod tests {
     use super::*;
     use hyper::client::conn::http1::handshake;
     use hyper_util::rt::TokioIo;
-    use std::future::{pending, ready};
+    use std::future::{pending, poll_fn, ready};
+    use std::task::Poll;
 
     #[tokio::test]
     async fn the_end_of_a_connection_is_the_end_of_a_wait() {
@@ -97,5 +99,9 @@ mod tests {
         assert!(error.is_closed(), "{error:?}");
         let answer = answered_before_end(ready(Ok(1)), &mut sender, &mut ended).await;
         assert_eq!(answer.unwrap(), 1, "the connection ended after it");
+        let mut polls = [Poll::Pending, Poll::Ready(Ok(2))].into_iter();
+        let late = poll_fn(|_| polls.next().unwrap());
+        let answer = answered_before_end(late, &mut sender, &mut ended).await;
+        assert_eq!(answer.unwrap(), 2, "both came between two polls");
     }
 }
