@@ -213,7 +213,11 @@ impl AccessLog {
     pub(crate) fn flush(&self) {
         let Some(lines) = &self.0 else { return };
         let (written, flushed) = sync_channel(1);
-        if lines.sender.send(Message::Flush(written)).is_ok() {
+        let sender = lines.sender.clone();
+        // The queue is full where the disk does not respond. That thread is not waited for.
+        let sending =
+            std::thread::Builder::new().spawn(move || drop(sender.send(Message::Flush(written))));
+        if sending.is_ok() {
             let _ = flushed.recv_timeout(MAX_FLUSH);
         }
     }
@@ -344,6 +348,19 @@ mod tests {
         let text = std::fs::read_to_string(file).unwrap();
         assert!(text.ends_with("\"lost\":2}\n"), "{text}");
         assert_eq!(log.lost(), 2);
+    }
+
+    #[test]
+    fn a_log_whose_disk_does_not_respond_is_not_waited_for() {
+        // Nobody receives, as when the thread waits for the disk.
+        let (sender, _messages) = sync_channel(0);
+        let log = AccessLog(Some(Arc::new(Lines { sender, lost: Arc::default() })));
+        let (ends, ended) = sync_channel(1);
+        std::thread::spawn(move || {
+            log.flush();
+            ends.send(()).unwrap();
+        });
+        ended.recv_timeout(5 * MAX_FLUSH).unwrap();
     }
 
     #[test]
