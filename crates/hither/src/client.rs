@@ -29,17 +29,21 @@ use hither_core::error::{Error, ErrorKind, Result};
 use hither_read::cache::file::ReadTotals;
 use hither_transport::{SourceTraffic, TransferCounters, TransferTotals};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Opens files and runs queries.
 #[derive(Debug)]
 pub struct Client {
     pub(crate) context: Arc<ClientContext>,
     pub(crate) open_ahead: Arc<OpenAheadQueue>,
-    runtime: tokio::runtime::Runtime,
+    /// None only while this is dropped.
+    running: Option<tokio::runtime::Runtime>,
 }
 
 /// Threads that drive sockets. Parsing and passing on 10 Gbit/s takes less than one.
 const IO_THREADS: usize = 2;
+/// The time after which the end of a client leaves threads behind that wait for a disk.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Client {
     /// Creates a client. The client works without a store that cannot be opened;
@@ -59,7 +63,7 @@ impl Client {
             })?;
         let context = Arc::new(ClientContext::new(config, runtime.handle())?);
         let open_ahead = OpenAheadQueue::new(runtime.handle().clone());
-        Ok(Self { context, open_ahead, runtime })
+        Ok(Self { context, open_ahead, running: Some(runtime) })
     }
 
     /// The configuration.
@@ -122,15 +126,45 @@ impl Client {
 
     /// Runs a future on the current thread, with the client's runtime, and waits for it.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
-        self.runtime.block_on(future)
+        self.runtime().block_on(future)
     }
 }
 
 /// Saves what unfinished and short reads have learned about servers. Waits a few seconds at most
-/// for data that is being written to disk.
+/// for data that is being written to disk, and for other calls that block a thread.
 impl Drop for Client {
     fn drop(&mut self) {
         self.context.network.remember_all();
         self.context.writes.flush();
+        // Dropped, it would wait for blocked threads without limit.
+        if let Some(runtime) = self.running.take() {
+            runtime.shutdown_timeout(END_TIMEOUT);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    #[test]
+    fn the_end_of_a_client_does_not_wait_for_a_thread_that_is_blocked() {
+        let client = Client::new(ClientConfig::default()).unwrap();
+        let (begins, begun) = channel();
+        let (release, blocked) = channel::<()>();
+        drop(client.runtime().spawn_blocking(move || {
+            begins.send(()).unwrap();
+            let _released = blocked.recv();
+        }));
+        begun.recv().unwrap();
+        let (ends, ended) = channel();
+        thread::spawn(move || {
+            drop(client);
+            ends.send(()).unwrap();
+        });
+        ended.recv_timeout(END_TIMEOUT * 4).unwrap();
+        drop(release);
     }
 }
