@@ -67,7 +67,8 @@ impl OpenAheadQueue {
         }
     }
 
-    /// Puts a file at the end of its server's queue, unless it was there before.
+    /// Puts a file at the end of its server's queue, unless it was there before. One that is used
+    /// starts: its use may have come too early to start it.
     pub(crate) fn enqueue(self: &Arc<Self>, file: &Arc<OpenAheadTask>) {
         if file.enqueue() {
             self.servers()
@@ -76,6 +77,9 @@ impl OpenAheadQueue {
                 .waiting
                 .push_back(Arc::downgrade(file));
             self.advance(file.server());
+            if file.is_used() && file.take_turn() {
+                self.start(Arc::clone(file));
+            }
         }
     }
 
@@ -165,10 +169,7 @@ impl OpenAheadQueue {
         let queue = Arc::clone(self);
         self.runtime.spawn(async move {
             tokio::time::sleep(after).await;
-            let Some(file) = file.upgrade() else { return };
-            if file.is_used() && file.enqueue() && file.take_turn() {
-                queue.start(file);
-            } else {
+            if let Some(file) = file.upgrade() {
                 queue.enqueue(&file);
             }
         });

@@ -153,6 +153,7 @@ impl OpenAheadTask {
         let mut state = self.state();
         if matches!(&*state, TaskState::Idle | TaskState::Queued(Attempts { ends: None, .. })) {
             *state = TaskState::Bypassed;
+            self.changed.notify_waiters();
         }
     }
 
@@ -258,6 +259,9 @@ impl OpenAheadTask {
         let starts = has_room || attempts.ends.is_some();
         *state =
             if starts { TaskState::Running(attempts.clone().start()) } else { TaskState::Bypassed };
+        if !starts {
+            self.changed.notify_waiters();
+        }
         starts
     }
 
@@ -327,5 +331,49 @@ impl OpenAheadTask {
 
     fn state(&self) -> MutexGuard<'_, TaskState> {
         lock(&self.state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Client, ClientConfig};
+    use std::pin::pin;
+
+    /// A file that waits for its next attempt.
+    fn delayed(client: &Client) -> Arc<OpenAheadTask> {
+        let file = client.open("http://127.0.0.1:9/file").unwrap();
+        let task = Arc::clone(file.path.open_ahead().unwrap());
+        *task.state() = TaskState::Delayed(Attempts::default());
+        task
+    }
+
+    #[test]
+    fn a_file_that_is_bypassed_is_not_waited_for() {
+        let client = Client::new(ClientConfig::default()).unwrap();
+        let task = delayed(&client);
+        let found = client.block_on(async {
+            let mut used = pin!(task.first_use());
+            assert!(futures_util::poll!(&mut used).is_pending());
+            assert!(task.enqueue());
+            // Another thread reads the file.
+            task.skip();
+            tokio::time::timeout(Duration::from_secs(10), used).await
+        });
+        assert!(found.unwrap().unwrap().is_none());
+    }
+
+    #[test]
+    fn a_file_that_is_waited_for_starts_when_it_is_queued_though_no_memory_is_left() {
+        let client = Client::new(ClientConfig::default()).unwrap();
+        let task = delayed(&client);
+        let _all = client.open_ahead.reserve(u64::MAX / 2);
+        client.block_on(async {
+            let mut used = pin!(task.first_use());
+            assert!(futures_util::poll!(&mut used).is_pending());
+            client.open_ahead.enqueue(&task);
+        });
+        let state = task.state();
+        assert!(!matches!(&*state, TaskState::Queued(_)), "{state:?}");
     }
 }
