@@ -205,8 +205,10 @@ impl Pool {
             let wanted = state.wanted();
             let start = self.start(&mut state, wanted);
             if state.connections() == 0 {
-                // The limit on connections is reached.
-                state.waiting.pop_back();
+                // The limit on connections is reached. Earlier waiters have lost theirs.
+                for waiter in state.dismiss() {
+                    drop(waiter.send(Ok(None)));
+                }
                 return Ok(None);
             }
             (start, receiver)
@@ -289,11 +291,17 @@ impl Pool {
     /// Gives free streams to the waiters.
     pub(crate) fn serve(self: &Arc<Self>) {
         self.progress.note();
-        let share = {
-            let state = self.streams.state();
+        self.serve_share();
+    }
+
+    /// Gives the waiters their free streams, without connections that are still being opened.
+    pub(super) fn serve_share(self: &Arc<Self>) {
+        let mut share = {
+            let mut state = self.streams.state();
+            state.waiting.retain(|waiter| !waiter.is_closed());
             state.waiting.len().div_ceil(1 + state.connecting)
         };
-        for _ in 0..share {
+        while share > 0 {
             let (waiter, connection) = {
                 let mut state = self.streams.state();
                 let Some(connection) = state.freest().map(Arc::clone) else { return };
@@ -303,8 +311,9 @@ impl Pool {
             };
             let place = Http2Stream::new(Arc::clone(self), connection);
             // That request was cancelled; the next one gets its stream.
-            if let Err(Ok(Some(place))) = waiter.send(Ok(Some(place))) {
-                place.undo();
+            match waiter.send(Ok(Some(place))) {
+                Err(Ok(Some(place))) => place.undo(),
+                _ => share -= 1,
             }
         }
     }

@@ -40,10 +40,17 @@ impl Pool {
     }
 
     /// Returns whether there is another connection, or will be. Then this one is not opened.
-    fn can_do_without_shared(&self) -> bool {
-        let mut state = self.streams.state();
-        let others = state.connections() > 1;
-        state.connecting -= usize::from(others);
+    fn can_do_without_shared(self: &Arc<Self>) -> bool {
+        let others = {
+            let mut state = self.streams.state();
+            let others = state.connections() > 1;
+            state.connecting -= usize::from(others);
+            others
+        };
+        if others {
+            // The others had left it its share of the waiters.
+            self.serve_share();
+        }
         others
     }
 
@@ -107,13 +114,17 @@ impl Pool {
         // More may have been opened as HTTP/1.1 connections meanwhile, before HTTP/2 was known to
         // be supported.
         if state.open.len() < MAX_CONNECTIONS {
-            state.open.push(connection);
+            state.open.push(Arc::clone(&connection));
         }
         let wanted = state.wanted();
         let start = if state.waiting.is_empty() { 0 } else { self.start(&mut state, wanted) };
         drop(state);
         self.spawn_shared(start);
         self.serve();
+        if connection.is_gone() {
+            // Its driver may have ended before it was among the open ones.
+            self.parted(&connection);
+        }
     }
 
     /// The server chose HTTP/1.1.
@@ -132,7 +143,8 @@ impl Pool {
         let mut state = self.streams.state();
         state.connecting -= 1;
         if state.connections() > 0 {
-            return;
+            drop(state);
+            return self.serve_share();
         }
         state.given_up |= connections > 0;
         let dismissed = state.dismiss();
