@@ -99,9 +99,12 @@ impl Job {
         let hand_over = runtime.clone();
         let task = runtime.spawn(async move {
             let done = future.await;
-            // Not aborted with the job, because the event loop waits for the result.
-            drop(hand_over.spawn_blocking(move || waiting.settle(done)));
-            drop(client);
+            // Not aborted with the job, because the event loop waits for the result. It keeps the
+            // client: a runtime that ends drops what has not begun.
+            drop(hand_over.spawn_blocking(move || {
+                waiting.settle(done);
+                drop(client);
+            }));
         });
         let abort = Abort(task.abort_handle());
         result.call_method1("add_done_callback", (Bound::new(py, abort)?,))?;
