@@ -108,7 +108,8 @@ impl TapeDoor {
     /// # Errors
     /// The socket of the helper cannot be used.
     pub(crate) fn new(settings: TapeSettings, helper: TapeHelper) -> Result<Arc<Self>> {
-        let helper = HelperClient::new(helper, settings.commands)?;
+        let limit = Duration::from_secs(settings.command_seconds);
+        let helper = HelperClient::new(helper, settings.commands, limit)?;
         let requests = Mutex::default();
         Ok(Arc::new(Self { settings, helper, requests, states: Mutex::default() }))
     }

@@ -16,10 +16,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::timeout;
 use tracing::warn;
 
 /// The process that may run the command of `[tape]`. It ends when this is dropped.
@@ -66,6 +68,9 @@ impl TapeHelper {
         start().map(Some).map_err(failed)
     }
 }
+
+/// The time that the helper may take to report a command in addition to that of the command.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The reason why a command has no result.
 #[derive(Debug)]
@@ -114,12 +119,14 @@ pub(crate) struct HelperClient {
     pending: Arc<Pending>,
     slots: Arc<Semaphore>,
     last: AtomicU64,
+    /// The maximum time from the order to the result.
+    timeout: Duration,
     _child: Child,
 }
 
 impl HelperClient {
-    /// Connects to the helper, which runs at most `commands` at a time.
-    pub(crate) fn new(helper: TapeHelper, commands: usize) -> Result<Self> {
+    /// Connects to the helper, which runs at most `commands` at a time, each for `limit`.
+    pub(crate) fn new(helper: TapeHelper, commands: usize, limit: Duration) -> Result<Self> {
         let TapeHelper { socket, _child } = helper;
         let socket = tokio::net::UnixStream::from_std(socket).map_err(|error| {
             let what = format!("cannot use the socket of the helper for [tape]: {error}");
@@ -131,7 +138,8 @@ impl HelperClient {
         let slots = Arc::new(Semaphore::new(commands));
         let (lines, written) = unbounded_channel();
         tokio::spawn(write_orders(out, written));
-        Ok(Self { lines, pending, slots, last: AtomicU64::new(0), _child })
+        let timeout = limit.saturating_add(REPORT_TIMEOUT);
+        Ok(Self { lines, pending, slots, last: AtomicU64::new(0), timeout, _child })
     }
 
     /// Runs the command on a file, as soon as there is a slot. Returns what it printed. The command
@@ -155,7 +163,10 @@ impl HelperClient {
         lock(&self.pending).as_mut().ok_or_else(gone)?.insert(id, pending);
         let _running = RunningTask { client: self, id };
         self.lines.send(line).map_err(|_| gone())?;
-        let TaskResult { code, output, .. } = result.await.map_err(|_| gone())?;
+        let result = timeout(self.timeout, result).await;
+        let result = result
+            .map_err(|_| CommandError::Broken("the helper reports no end of it".to_owned()))?;
+        let TaskResult { code, output, .. } = result.map_err(|_| gone())?;
         match code {
             Some(0) => Ok(output),
             Some(code) => Err(CommandError::Failed(code, output)),
