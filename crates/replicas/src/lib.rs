@@ -14,7 +14,8 @@
 //! to the next replica immediately; parts that arrived are kept. A replica whose file is another
 //! one, or is missing, is excluded for as long as the file is open, with a
 //! [notice](hither_core::ReplicaSet::notices). The reader sees an error only when every replica has
-//! failed at one request: the last one, with the others in its message.
+//! failed at one request: the last one, with the others in its message. Or when the end of a
+//! response shows that its bytes, which were delivered, are of another version.
 //!
 //! **Health** ([`Health`]). A server that cannot be reached, or that breaks connections, is skipped
 //! for a while by all files of the client. Code outside this module that chooses among servers uses

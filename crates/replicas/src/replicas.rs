@@ -1,6 +1,7 @@
 //! The source over several replicas.
 
 mod bulk;
+mod dedup_sink;
 mod failure;
 mod health;
 mod hedging;
@@ -14,6 +15,7 @@ pub use failure::{FailureScope, classify};
 pub use health::Health;
 pub use replica::{ChecksumQuery, Replica};
 
+use dedup_sink::DedupSink;
 use futures_core::future::BoxFuture;
 use hither_checksum::Checksum;
 use hither_core::error::{Error, ErrorKind, Result};
@@ -143,7 +145,7 @@ impl Replicas {
     }
 
     async fn fetch_anywhere(&self, request: Request, sink: PartSink) -> Result<ResponseMeta> {
-        let dedup = hedging::DedupSink::new(sink, self.state().origins.clone());
+        let dedup = DedupSink::new(sink, self.state().origins.clone());
         let mut tried: Vec<Arc<ActiveReplica>> = Vec::new();
         let mut errors: Vec<Error> = Vec::new();
         // The first replica whose server refused a connection, and the number of its error.
@@ -173,6 +175,10 @@ impl Replicas {
                     return Ok(response);
                 }
                 Err(failed) => {
+                    // Bytes of other replicas do not complete those that were delivered.
+                    if let Some((_, error)) = failed.last().filter(|_| dedup.is_refuted()) {
+                        return Err(error.clone());
+                    }
                     // A request that is too large is made smaller by the limits of the leader,
                     // which may be another replica.
                     let leader = self.leader();

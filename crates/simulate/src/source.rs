@@ -21,11 +21,13 @@
 mod activity;
 mod clock;
 mod connections;
+mod fault;
 mod parts;
 mod settings;
 mod window;
 
 pub use activity::WaitCauses;
+pub use fault::Fault;
 
 use bytes::Bytes;
 use clock::TokioClock;
@@ -45,28 +47,6 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::Notify;
 use window::Sending;
-
-/// A fault of one request.
-#[derive(Debug, Clone)]
-pub enum Fault {
-    /// The response is this error after a round trip; the connection stays open.
-    Fail(Error),
-    /// The connection breaks after this many bytes of the response; a retry helps.
-    Cut {
-        /// Number of bytes that arrive before.
-        after: u64,
-    },
-    /// Nothing arrives after this many bytes of the response; the connection stays open.
-    Stall {
-        /// Number of bytes that arrive before.
-        after: u64,
-    },
-    /// The file has another validator from this request on.
-    Change {
-        /// The new validator.
-        validator: String,
-    },
-}
 
 /// A record of one request. Times count from the first use of the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -278,6 +258,11 @@ impl SimulatedSource {
         };
         let last =
             self.stream(&mut connection, range::merged(&ranges, self.merging), &mut sink).await?;
+        if let Some(Fault::FailAtEnd(error)) = &connection.fault {
+            let error = error.clone();
+            connection.finish(last, true);
+            return Err(error);
+        }
         connection.finish(last, false);
         let state = self.state();
         Ok(ResponseMeta {

@@ -95,6 +95,17 @@ async fn permanent_errors_are_returned_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_change_that_the_end_of_a_response_shows_is_returned_after_its_bytes() {
+    let changed = Error::new(ErrorKind::Changed, "the file is longer");
+    let source = far().with_max_connections(1).with_fault(0, Fault::FailAtEnd(changed));
+    let mut reader = Reader::new(&source, None, ReaderConfig::default());
+    reader.push(&[0..1_000], 1);
+    let (pieces, result) = drain(&mut reader).await;
+    check(&pieces, &[0..1_000]).unwrap();
+    assert_eq!(result.unwrap_err().kind(), ErrorKind::Changed);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_request_for_one_range_cannot_be_made_smaller() {
     let source = far().with_max_connections(1).with_fault(0, failing(ErrorKind::TooLarge));
     let mut reader = Reader::new(&source, None, ReaderConfig::default());

@@ -135,6 +135,31 @@ async fn bytes_received_before_a_replica_fails_are_kept() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn bytes_of_which_the_end_of_the_response_shows_a_change_fail_the_request() {
+    let at_end = |error| source().with_fault(0, Fault::FailAtEnd(error));
+    let changed = || at_end(Error::new(ErrorKind::Changed, "the file is longer"));
+    let silent = || {
+        source().with_patience(Duration::from_secs(300)).with_fault(0, Fault::Stall { after: 0 })
+    };
+    let request = Request { ranges: vec![0..1_000], ..Request::default() };
+    for (sources, requests) in
+        [([changed(), source(), source()], [1, 0, 0]), ([silent(), changed(), source()], [1, 1, 0])]
+    {
+        let sources = sources.map(Arc::new);
+        let all = replicas(&sources);
+        let error = all.fetch(request.clone(), Box::new(drop)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Changed, "{error}");
+        assert_eq!(sources.each_ref().map(|it| it.log().len()), requests);
+        // The next request goes to a replica that is not excluded.
+        all.fetch(request.clone(), Box::new(drop)).await.unwrap();
+    }
+    // How else a response ends does not matter once all bytes have come.
+    let sources = [at_end(again()), source()].map(Arc::new);
+    replicas(&sources).fetch(request, Box::new(drop)).await.unwrap();
+    assert_eq!(sources.each_ref().map(|it| it.log().len()), [1, 0]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn all_requests_go_to_the_first_healthy_replica() {
     let sources = [Arc::new(source()), Arc::new(source())];
     read(&replicas(&sources), &scattered(400, 1_000)).await.unwrap();

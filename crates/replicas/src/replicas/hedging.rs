@@ -1,7 +1,7 @@
 //! One request at one replica, and at a second one if the first is silent.
 
+use super::dedup_sink::DedupSink;
 use super::failure::{FailureScope, classify};
-use super::origins::Origins;
 use super::replica::{ActiveReplica, Running};
 use super::selection::Candidates;
 use super::{HEDGE_FLOOR_BYTES, Replicas};
@@ -10,13 +10,10 @@ use futures_util::future::{Either, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use hither_core::error::{Delivery, Error, ErrorKind, Failure, Result};
 use hither_core::plan::{Plan, PlanConfig};
-use hither_core::source::{Part, PartSink, Request, ResponseMeta};
-use hither_core::sync::lock;
+use hither_core::source::{PartSink, Request, ResponseMeta};
 use hither_core::{Source, range};
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 /// Ratio of speeds from which on a faster replica gets a request for the bytes that a slower one
@@ -25,90 +22,6 @@ const MUCH_FASTER: f64 = 4.0;
 /// Silence after which a request of a bulk job is aborted and its rest goes elsewhere, which costs
 /// a connection but repeats no byte.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(3);
-
-/// Sink of one request for the parts from all replicas; delivers no byte twice.
-#[derive(Clone)]
-pub(super) struct DedupSink(Arc<Mutex<DedupState>>);
-
-struct DedupState {
-    sink: PartSink,
-    /// Record of the senders, if one is kept.
-    origins: Option<Arc<Mutex<Origins>>>,
-    received: Vec<Range<u64>>,
-    received_bytes: u64,
-}
-
-impl DedupSink {
-    pub(super) fn new(sink: PartSink, origins: Option<Arc<Mutex<Origins>>>) -> Self {
-        let state = DedupState { sink, origins, received: Vec::new(), received_bytes: 0 };
-        Self(Arc::new(Mutex::new(state)))
-    }
-
-    fn state(&self) -> MutexGuard<'_, DedupState> {
-        lock(&self.0)
-    }
-
-    /// A sink for the parts that `running` receives from the replica of this number.
-    fn sink(&self, replica: usize, running: &Arc<Running>) -> PartSink {
-        let dedup = self.clone();
-        let running = Arc::clone(running);
-        Box::new(move |part: Part| {
-            running.delivered(part.bytes.len() as u64);
-            dedup.state().accept(part, replica);
-        })
-    }
-
-    fn received_bytes(&self) -> u64 {
-        self.state().received_bytes
-    }
-
-    /// The part of a request that has not arrived; the whole of one with a tail, since only the
-    /// response states where the tail lies.
-    fn rest(&self, request: &Request) -> Request {
-        if request.tail > 0 {
-            return request.clone();
-        }
-        let ranges = range::difference(&request.ranges, &self.state().received);
-        Request { ranges, ..request.clone() }
-    }
-}
-
-impl DedupState {
-    fn accept(&mut self, part: Part, replica: usize) {
-        let whole = part.offset..part.offset.saturating_add(part.bytes.len() as u64);
-        // Nearly always in order and without overlap: then nothing has to be removed.
-        let fresh = match self.received.last_mut() {
-            None => vec![whole],
-            Some(last) if last.end == whole.start => {
-                last.end = whole.end;
-                self.record(&whole, replica);
-                return (self.sink)(part);
-            }
-            Some(last) if last.end < whole.start => {
-                self.record(&whole, replica);
-                self.received.push(whole);
-                return (self.sink)(part);
-            }
-            Some(_) => range::difference(std::slice::from_ref(&whole), &self.received),
-        };
-        for piece in &fresh {
-            self.record(piece, replica);
-            let start = usize::try_from(piece.start - part.offset).unwrap_or(usize::MAX);
-            let end = usize::try_from(piece.end - part.offset).unwrap_or(usize::MAX);
-            let bytes = part.bytes.slice(start.min(part.bytes.len())..end.min(part.bytes.len()));
-            (self.sink)(Part { offset: piece.start, bytes });
-        }
-        self.received.extend(fresh);
-        self.received = range::merged(&self.received, 0);
-    }
-
-    fn record(&mut self, piece: &Range<u64>, replica: usize) {
-        self.received_bytes += range::len(piece);
-        if let Some(origins) = &self.origins {
-            lock(origins).record(piece, replica);
-        }
-    }
-}
 
 /// The error of a replica that sends nothing.
 fn silent(replica: &ActiveReplica, silence: Duration) -> Error {
@@ -145,7 +58,7 @@ impl Replicas {
                 }
                 Either::Left((Some((replica, Err(error))), _)) => {
                     errors.push((replica, error));
-                    if running.is_empty() {
+                    if running.is_empty() || dedup.is_refuted() {
                         return Err(errors);
                     }
                     continue;
@@ -293,15 +206,29 @@ impl Replicas {
             }
             _ => Ok(response),
         };
+        let fetch = async |request: Request| {
+            let all = running.arrived().saturating_add(request.requested_bytes());
+            let kept = running.all_kept();
+            let fetched = replica.source().fetch(request, sink()).await.and_then(with_size);
+            let is_changed = |error: &Error| error.kind() == ErrorKind::Changed;
+            // Fewer bytes are completed by another replica that has the same version.
+            if fetched.as_ref().is_err_and(is_changed)
+                && running.arrived() >= all
+                && running.all_kept() > kept
+            {
+                dedup.refute();
+            }
+            fetched
+        };
         let limits = replica.source().limits();
         let whole = Request { validator, size, version: version.clone(), ..request };
         if whole.tail > 0 || limits.allow(&whole.ranges) {
-            return replica.source().fetch(whole, sink()).await.and_then(with_size);
+            return fetch(whole).await;
         }
         let mut total = ResponseMeta::default();
         for ranges in Plan::new(&whole.ranges, &limits, &PlanConfig::default()).requests {
             let piece = Request { ranges, ..whole.clone() };
-            let response = replica.source().fetch(piece, sink()).await.and_then(with_size)?;
+            let response = fetch(piece).await?;
             let unasked_bytes = total.unasked_bytes + response.unasked_bytes;
             total = ResponseMeta { unasked_bytes, ..response };
         }

@@ -212,7 +212,12 @@ impl ActiveReplica {
     pub(super) fn enter(self: &Arc<Self>, bytes: u64) -> Running {
         let before = self.running.fetch_add(1, Ordering::Relaxed);
         self.meter.request_sent(bytes, before == 0, self.source().clock().now());
-        Running { replica: Arc::clone(self), bytes, arrived: AtomicU64::new(0) }
+        Running {
+            replica: Arc::clone(self),
+            bytes,
+            arrived: AtomicU64::new(0),
+            kept: AtomicU64::new(0),
+        }
     }
 
     pub(super) fn report(&self) -> SourceReport {
@@ -240,6 +245,8 @@ pub(super) struct Running {
     replica: Arc<ActiveReplica>,
     bytes: u64,
     arrived: AtomicU64,
+    /// Bytes that no other replica had sent before.
+    kept: AtomicU64,
 }
 
 impl Running {
@@ -247,6 +254,21 @@ impl Running {
     pub(super) fn delivered(&self, bytes: u64) {
         self.arrived.fetch_add(bytes, Ordering::Relaxed);
         self.replica.delivered(bytes);
+    }
+
+    /// Records `bytes` of the response that no other replica had sent before.
+    pub(super) fn kept(&self, bytes: u64) {
+        self.kept.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// The bytes of the response that no other replica had sent before.
+    pub(super) fn all_kept(&self) -> u64 {
+        self.kept.load(Ordering::Relaxed)
+    }
+
+    /// The bytes of the response so far.
+    pub(super) fn arrived(&self) -> u64 {
+        self.arrived.load(Ordering::Relaxed)
     }
 }
 
