@@ -162,10 +162,22 @@ impl WebDavSession {
         })
     }
 
-    /// Removes what is in a directory, and then the directory.
+    /// Removes what is in a directory, and then the directory. Fails before that if the listing
+    /// lacks names: with the directory the server would remove them, and what they lead to.
     async fn remove_entries(&self, directory: &DirEntry) -> Result<()> {
-        for inner in listing::list(self, &directory.path).await?.entries {
-            self.remove_entry(&inner).await?;
+        let listing = listing::list(self, &directory.path).await?;
+        let failed = listing.failed.into_iter().map(|(_, error)| error);
+        if let Some(gap) = listing.gaps.into_iter().chain(failed).next() {
+            let place = self.root.below(&directory.path, true);
+            let what = format!("cannot remove what is in {place}");
+            return Err(match gap.kind() {
+                // The directory is there, and so the removal did not succeed before.
+                ErrorKind::NotFound => Error::new(ErrorKind::Protocol, format!("{what}: {gap}")),
+                _ => gap.context(what),
+            });
+        }
+        for inner in &listing.entries {
+            self.remove_entry(inner).await?;
         }
         self.delete(directory, true).await
     }

@@ -170,6 +170,39 @@ async fn a_removal_of_a_directory_that_outlasts_the_timeout_is_not_repeated() {
     }
 }
 
+/// A server that removes only empty directories at first, so that their names are listed.
+#[tokio::test]
+async fn a_directory_whose_listing_lacks_names_is_not_removed() {
+    let listed = |fault: Option<ReadFault>| {
+        let fault = fault.map(|fault| ("PROPFIND", 1, WebDavFault::Read(fault)));
+        let refused = ("DELETE", 0, WebDavFault::Status(409));
+        let planned = |(method, nth, fault)| PlannedFault { method, nth, times: 1, fault };
+        let faults = fault.into_iter().chain([refused]).map(planned).collect();
+        let server = MockWebDavServer::behaving(WebDavBehaviour::default(), faults).unwrap();
+        ["/d/tree/a", "/d/tree/b"].iter().for_each(|path| server.store(path, OLD));
+        server
+    };
+    for (fault, told) in [
+        (None, None),
+        (Some(ReadFault::Insufficient), Some("the list of names is not complete")),
+        (Some(ReadFault::Refuses(403)), Some("403")),
+        (Some(ReadFault::Refuses(404)), Some("404")),
+    ] {
+        let server = listed(fault.clone());
+        let removed = storage(&server).remove_tree("tree").await;
+        let requests = server.log();
+        assert_eq!(removed.is_err(), told.is_some(), "{fault:?}: {removed:?} {requests:?}");
+        if let (Err(error), Some(told)) = (removed, told) {
+            // Which `rm -f` would take for success.
+            assert_ne!(error.kind(), ErrorKind::NotFound);
+            let text = error.to_string();
+            assert!(text.contains("cannot remove what is in") && text.contains(told), "{text}");
+            assert_eq!(server.paths(), ["/d/tree/", "/d/tree/a", "/d/tree/b"], "{requests:?}");
+        }
+        assert_eq!(server.paths().is_empty(), fault.is_none(), "{requests:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_move_is_not_repeated_where_another_client_has_made_the_file_again() {
     let (done, server) = attempted("MOVE", ChangeFault::LostAndMadeAgain).await;
