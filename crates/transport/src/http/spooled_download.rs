@@ -164,7 +164,8 @@ impl SpooledDownload {
     }
 
     /// Fails if a file of unknown size goes on after the end that `request` expects, up to which it
-    /// was delivered: it is another version. An end that cannot be read shows nothing.
+    /// was delivered: it is another version. An end that cannot be read shows nothing, but bytes
+    /// that cannot be kept have been read.
     async fn check_end(
         &self,
         request: &Request,
@@ -181,6 +182,9 @@ impl SpooledDownload {
             Ok(Turn::Kept(..) | Turn::Arrived(..)) => {
                 let what = format!("{location}: the file has more bytes than the expected {end}");
                 Err(Error::new(ErrorKind::Changed, what))
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::Local) => {
+                Err(error)
             }
             _ => Ok(()),
         }

@@ -1,9 +1,11 @@
 //! Sizes that no response states: the end of a response without a length shows the size.
 
 use crate::fixture::{LARGE, SMALL, THREE, content, network, peer, read, read_with, source_on};
-use hither_core::{ErrorKind, Request, Source};
+use futures_util::future::BoxFuture;
+use hither_core::{Error, ErrorKind, Request, Result, Source};
 use hither_testkit::mock_http::{Fault, FaultTrigger, MockHttpServer, ResponsePosition};
-use hither_transport::{HttpSource, TransportConfig};
+use hither_transport::{HttpSource, SpoolSpace, TransportConfig};
+use std::sync::Arc;
 
 fn source(peer: &MockHttpServer) -> HttpSource {
     source_on(&network(TransportConfig::default()), &peer.url())
@@ -41,6 +43,30 @@ async fn a_file_that_goes_on_after_its_expected_end_has_changed() {
         let kind = fetched.err().map(|error| error.kind());
         assert_eq!(kind, is_changed.then_some(ErrorKind::Changed), "{size}");
         assert_eq!(methods(&peer), ["GET"]);
+    }
+}
+
+/// Space for this number of bytes.
+#[derive(Debug)]
+struct Space(u64);
+
+impl SpoolSpace for Space {
+    fn take(&self, bytes: u64) -> BoxFuture<'_, Result<()>> {
+        let full = || Err(Error::new(ErrorKind::NoSpace, "there is no more space"));
+        let taken = if bytes > self.0 { full() } else { Ok(()) };
+        Box::pin(std::future::ready(taken))
+    }
+}
+
+#[tokio::test]
+async fn bytes_after_the_expected_end_that_do_not_fit_are_an_error_of_space() {
+    for (space, expected) in [(7_000, ErrorKind::NoSpace), (14_000, ErrorKind::Changed)] {
+        let faults = [Fault::Whole, Fault::Chunked(7_000), Fault::NoETag];
+        let peer = peer(LARGE, faults.map(|fault| (FaultTrigger::Always, fault)));
+        let request = Request { ranges: vec![0..7_000], size: Some(7_000), ..Request::default() };
+        let source = source(&peer).with_spool_space(Arc::new(Space(space)));
+        let error = source.fetch(request, Box::new(drop)).await.unwrap_err();
+        assert_eq!(error.kind(), expected, "{space}: {error}");
     }
 }
 
