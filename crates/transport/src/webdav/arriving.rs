@@ -13,7 +13,8 @@ use hither_http::propfind::{self, PropfindLimits, Resource};
 use http::Uri;
 use std::collections::HashSet;
 
-/// The number of bytes after which entries are searched for: thirty or more.
+/// The number of bytes after which entries are searched for: thirty or more. The head of a
+/// multistatus document has to lie within it.
 const MIN_BYTES: usize = 16 * 1024;
 
 /// The part of a listing that has arrived.
@@ -28,6 +29,9 @@ pub(super) struct ArrivingListing {
     body: BytesMut,
     /// Bytes whose entries were returned.
     done: usize,
+    /// The length of the body from which on entries are searched for again. The bytes since `done`
+    /// double in between, so that a body without entries is not searched once per chunk.
+    due: usize,
     /// Paths that were returned.
     known: HashSet<String>,
 }
@@ -44,6 +48,7 @@ impl ArrivingListing {
             is_plain: true,
             body: BytesMut::new(),
             done: 0,
+            due: MIN_BYTES,
             known: HashSet::new(),
         }
     }
@@ -51,12 +56,13 @@ impl ArrivingListing {
     /// The entries that are complete with these further bytes.
     pub(super) fn add(&mut self, bytes: &Bytes) -> Vec<DirEntry> {
         self.body.extend_from_slice(bytes);
-        if self.body.len() - self.done < MIN_BYTES {
+        if self.body.len() < self.due {
             return Vec::new();
         }
         let found = self.resources().or_else(|| self.links());
-        let Some((entries, end)) = found else { return Vec::new() };
+        let (entries, end) = found.unwrap_or_else(|| (Vec::new(), self.done));
         self.done = end;
+        self.due = end + (2 * (self.body.len() - end)).max(MIN_BYTES);
         self.new_ones(entries)
     }
 
@@ -76,7 +82,7 @@ impl ArrivingListing {
         let name = find(text.get(..MIN_BYTES)?, b"multistatus")?;
         let prefix =
             text.get(text.get(..name)?.iter().rposition(|byte| *byte == b'<')? + 1..name)?;
-        let head = name + find(text.get(name..)?, b">")? + 1;
+        let head = name + find(text.get(name..MIN_BYTES)?, b">")? + 1;
         let from = self.done.max(head);
         let closing = [b"</", prefix, b"response>"].concat();
         let rest = text.get(from..)?;
@@ -187,6 +193,26 @@ mod tests {
         assert_eq!(entries, whole(1000));
         let (batches, rest) = arrived(&text.replace("Index of", "Welcome to"), whole(3));
         assert_eq!((batches.len(), rest.len()), (0, 3), "no index");
+    }
+
+    /// In small chunks: an hour if each were searched from the beginning.
+    #[test]
+    fn the_work_grows_with_the_length_of_the_body_only() {
+        let fill = |text: &str| {
+            let mut listing = ArrivingListing::new("d", "/x/d/", PageUrl::new("h", "/x/d/"));
+            let chunk = Bytes::copy_from_slice(text.repeat(100).as_bytes());
+            listing.add(&Bytes::from_static(b"<multistatus xmlns=\"DAV:\">"));
+            let found: usize =
+                (0..(8 << 20) / chunk.len()).map(|_| listing.add(&chunk).len()).sum();
+            (found, listing.done)
+        };
+        assert_eq!(fill("<x/>"), (0, 0), "no entry ends");
+        assert_eq!(fill("<x></response>"), (0, 0), "none can be read");
+        let mut listing = ArrivingListing::new("d", "/x/d/", PageUrl::new("h", "/x/d/"));
+        let long = format!("<multistatus xmlns=\"DAV:\" x=\"{}\">", "x".repeat(MIN_BYTES));
+        let response = "<response><href>/x/d/a</href><status>HTTP/1.1 200 OK</status></response>";
+        let text = format!("{long}{}", response.repeat(1_000));
+        assert_eq!(listing.add(&Bytes::from(text)), [], "the head is copied for each batch");
     }
 
     #[test]
