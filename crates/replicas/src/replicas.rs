@@ -26,6 +26,7 @@ use hither_core::{Clock, Endpoint, Limits, LinkEstimate};
 use origins::Origins;
 use replica::ActiveReplica;
 use selection::Candidates;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -71,6 +72,8 @@ pub struct Replicas {
 #[derive(Debug)]
 struct State {
     replicas: Vec<Arc<ActiveReplica>>,
+    /// Their names. A catalogue may have a hundred thousand.
+    names: HashSet<String>,
     size: Option<u64>,
     checksum: Option<Checksum>,
     /// The senders of the bytes of a bulk job.
@@ -94,6 +97,7 @@ impl Replicas {
         let first = Arc::new(ActiveReplica::new(0, first));
         let state = State {
             replicas: vec![Arc::clone(&first)],
+            names: HashSet::from([first.name()]),
             size: None,
             checksum: None,
             origins: None,
@@ -137,8 +141,7 @@ impl Replicas {
     /// Adds a replica at the end of the order, unless it is there already.
     pub fn add(&self, replica: Replica) {
         let mut state = self.state();
-        let known = |active: &Arc<ActiveReplica>| active.name() == replica.source.name();
-        if !state.replicas.iter().any(known) {
+        if state.names.insert(replica.source.name()) {
             let number = state.replicas.len();
             state.replicas.push(Arc::new(ActiveReplica::new(number, replica)));
         }
