@@ -36,9 +36,20 @@ struct State {
     /// By path, without the root.
     nodes: BTreeMap<String, Node>,
     versions: u64,
+    /// The space that writers have taken.
+    taken: Vec<SpaceTaken>,
     /// Copies of [`HELD`] that have begun.
     held: usize,
     release: Arc<Notify>,
+}
+
+/// Space that a writer has taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SpaceTaken {
+    /// A new file of this size.
+    Begun(Option<u64>),
+    /// The bytes up to here.
+    Reserved(u64),
 }
 
 #[derive(Debug, Clone)]
@@ -128,6 +139,11 @@ impl State {
 impl MemoryBackend {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap()
+    }
+
+    /// The space that writers have taken.
+    pub(crate) fn taken(&self) -> Vec<SpaceTaken> {
+        self.state().taken.clone()
     }
 
     /// The number of copies of [`HELD`] that have begun.
@@ -221,6 +237,7 @@ impl Backend for MemoryBackend {
         let mut state = self.state();
         let mut create = || {
             state.check_parent(path)?;
+            state.taken.push(SpaceTaken::Begun(options.size));
             let size = usize::try_from(options.size.unwrap_or_default()).unwrap();
             let in_place = options.part.is_some();
             if in_place && !state.nodes.contains_key(path) {
@@ -424,7 +441,8 @@ impl FileWriter for Writer {
         ready(Ok(Duration::ZERO))
     }
 
-    fn reserve(&self, _: u64) -> BackendFuture<'static, ()> {
+    fn reserve(&self, end: u64) -> BackendFuture<'static, ()> {
+        self.backend.state().taken.push(SpaceTaken::Reserved(end));
         ready(Ok(()))
     }
 

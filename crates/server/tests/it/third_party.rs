@@ -1,5 +1,6 @@
 //! Copies between two servers of hither.
 
+use crate::memory::{MemoryBackend, SpaceTaken};
 use crate::rig::{Reply, Served};
 use hither_server::{ServerLimits, Settings, ThirdPartySettings};
 use hither_testkit::mock_http::lossy_http::{LossyAct, LossyHttpServer};
@@ -8,6 +9,7 @@ use hither_testkit::mock_http::webdav::{
     WebDavFault,
 };
 use hither_testkit::mock_http::{Fault, FaultTrigger, MockHttpServer, ResponsePosition};
+use std::sync::Arc;
 
 /// A change of the settings.
 type Change = fn(&mut ThirdPartySettings);
@@ -20,13 +22,17 @@ fn served_with(change: impl FnOnce(&mut ThirdPartySettings)) -> Served {
 /// The same, with other settings.
 fn served_by(change: impl FnOnce(&mut Settings)) -> Served {
     Served::new(|settings| {
-        settings.write = true;
-        let mut third_party = ThirdPartySettings::default();
-        third_party.clear_text = true;
-        third_party.networks = vec!["127.0.0.1".to_owned()];
-        settings.third_party = Some(third_party);
+        allow_copies(settings);
         change(settings);
     })
+}
+
+fn allow_copies(settings: &mut Settings) {
+    settings.write = true;
+    let mut third_party = ThirdPartySettings::default();
+    third_party.clear_text = true;
+    third_party.networks = vec!["127.0.0.1".to_owned()];
+    settings.third_party = Some(third_party);
 }
 
 fn served() -> Served {
@@ -182,6 +188,42 @@ fn a_file_of_unknown_size_takes_its_space_as_it_arrives() {
     let peer = source(&faults[..3]);
     assert_eq!(last_line(&here.pull("/new", &peer.url(), &[])), "success: Created");
     assert!(here.get("/new", &[]).body == content(8 << 20));
+}
+
+/// The space that a pull of `source` takes until it has succeeded.
+fn space_taken(source: &str) -> Vec<SpaceTaken> {
+    let memory = MemoryBackend::default();
+    let here = Served::over(Arc::new(memory.clone()), Box::new(memory.clone()), allow_copies);
+    assert_eq!(last_line(&here.pull("/new", source, &[])), "success: Created");
+    assert!(here.get("/new", &[]).body == content(3 << 20));
+    memory.taken()
+}
+
+#[test]
+fn a_pull_takes_the_announced_space_once_the_size_is_known() {
+    let size = 3 << 20;
+    // Its first response does not state the size, and the first one with bytes does.
+    let fault = WebDavFault::Status(403);
+    let planned = PlannedFault { method: "HEAD", nth: 0, times: usize::MAX, fault };
+    let there = MockWebDavServer::behaving(WebDavBehaviour::default(), vec![planned]).unwrap();
+    there.store("/d/file", &content(3 << 20));
+    let taken = space_taken(&there.url_of("/d/file"));
+    assert_eq!(taken, [SpaceTaken::Begun(None), SpaceTaken::Begun(Some(size))]);
+    // The first response states another size.
+    there.clear_faults();
+    there.tell_sizes(SizesTold::ByGet);
+    let taken = space_taken(&there.url_of("/d/file"));
+    assert_eq!(taken, [SpaceTaken::Begun(Some(0)), SpaceTaken::Begun(Some(size))]);
+    // No response does, and all bytes arrive before the size is known.
+    let peer = MockHttpServer::start(content(3 << 20)).unwrap();
+    for fault in [Fault::Whole, Fault::Chunked(100_000), Fault::CloseAfter] {
+        peer.add_fault(FaultTrigger::Always, fault);
+    }
+    let taken = space_taken(&peer.url());
+    let [SpaceTaken::Begun(None), arriving @ .., last] = &*taken else { panic!("{taken:?}") };
+    assert_eq!(*last, SpaceTaken::Reserved(size));
+    let is_arriving = |it: &SpaceTaken| matches!(it, SpaceTaken::Reserved(_));
+    assert!(!arriving.is_empty() && arriving.iter().all(is_arriving), "{taken:?}");
 }
 
 #[test]
