@@ -256,8 +256,9 @@ pub trait FileWriter: Send + Sync + Debug {
     /// concurrently. The work begins with the call, not when the future is polled.
     fn write(&self, offset: u64, data: Vec<Bytes>) -> BackendFuture<'static, Duration>;
 
-    /// Takes the space for the bytes up to `end`, which arrive elsewhere first.
-    fn reserve(&self, end: u64) -> BackendFuture<'static, ()>;
+    /// Takes the space for the bytes up to `end`, which arrive elsewhere first. If `is_whole`, the
+    /// file ends there, and takes no space ahead.
+    fn reserve(&self, end: u64, is_whole: bool) -> BackendFuture<'static, ()>;
 
     /// Makes the written bytes durable, and returns their number.
     fn sync(&self) -> BackendFuture<'_, u64>;

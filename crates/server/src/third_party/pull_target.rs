@@ -95,12 +95,12 @@ impl PullTarget {
         self.counted.count(&self.context, bytes).await
     }
 
-    /// Takes the space for the first `bytes` of the file that was begun.
-    async fn reserve(&self, bytes: u64) -> Result<(), HttpError> {
+    /// Takes the space for the first `bytes` of the file that was begun, or for the whole of it.
+    async fn reserve(&self, bytes: u64, is_whole: bool) -> Result<(), HttpError> {
         self.count_bytes(bytes).await?;
         let over = || HttpError::new(http::StatusCode::CONFLICT, OVER);
         let open = self.open().ok_or_else(over)?;
-        Ok(open.writer.reserve(bytes).await?)
+        Ok(open.writer.reserve(bytes, is_whole).await?)
     }
 
     /// The number of bytes that have arrived before the size was known.
@@ -149,7 +149,7 @@ impl SpoolSpace for PullTarget {
             self.spooled_bytes.store(bytes, Ordering::Relaxed);
             // Not a response that is too large: no smaller request helps.
             let full = |error: HttpError| Error::new(ErrorKind::NoSpace, error.what);
-            self.reserve(bytes).await.map_err(full)
+            self.reserve(bytes, false).await.map_err(full)
         })
     }
 }
@@ -230,7 +230,7 @@ impl Storage for PullTargetStorage {
         match target.open().map(|open| open.size) {
             // Without a spool no bytes have been written: the size is allocated as announced.
             Some(None) if target.spooled_bytes() > 0 => {
-                target.reserve(options.size).await.map_err(local_error)?
+                target.reserve(options.size, true).await.map_err(local_error)?
             }
             Some(Some(size)) if size == options.size => {}
             _ => target.begin(Some(options.size)).await.map_err(local_error)?,

@@ -48,8 +48,12 @@ struct State {
 pub(crate) enum SpaceTaken {
     /// A new file of this size.
     Begun(Option<u64>),
-    /// The bytes up to here.
-    Reserved(u64),
+    /// The bytes up to `end`.
+    Reserved {
+        end: u64,
+        /// The file ends there.
+        is_whole: bool,
+    },
 }
 
 #[derive(Debug, Clone)]
@@ -441,8 +445,8 @@ impl FileWriter for Writer {
         ready(Ok(Duration::ZERO))
     }
 
-    fn reserve(&self, end: u64) -> BackendFuture<'static, ()> {
-        self.backend.state().taken.push(SpaceTaken::Reserved(end));
+    fn reserve(&self, end: u64, is_whole: bool) -> BackendFuture<'static, ()> {
+        self.backend.state().taken.push(SpaceTaken::Reserved { end, is_whole });
         ready(Ok(()))
     }
 

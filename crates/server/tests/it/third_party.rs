@@ -221,8 +221,8 @@ fn a_pull_takes_the_announced_space_once_the_size_is_known() {
     }
     let taken = space_taken(&peer.url());
     let [SpaceTaken::Begun(None), arriving @ .., last] = &*taken else { panic!("{taken:?}") };
-    assert_eq!(*last, SpaceTaken::Reserved(size));
-    let is_arriving = |it: &SpaceTaken| matches!(it, SpaceTaken::Reserved(_));
+    assert_eq!(*last, SpaceTaken::Reserved { end: size, is_whole: true });
+    let is_arriving = |it: &SpaceTaken| matches!(it, SpaceTaken::Reserved { is_whole: false, .. });
     assert!(!arriving.is_empty() && arriving.iter().all(is_arriving), "{taken:?}");
 }
 

@@ -88,6 +88,11 @@ impl Allocation {
         Self::of(u64::MAX..u64::MAX)
     }
 
+    /// Allocates no blocks ahead from `end` on, where the file ends.
+    pub(crate) fn end_at(&mut self, end: u64) {
+        self.limit = end;
+    }
+
     /// Allocates the blocks for data up to `end`, and more ahead of it.
     pub(crate) fn cover(
         &mut self,
@@ -182,6 +187,17 @@ mod tests {
         let mut allocation = Allocation::of(0..1_200_000);
         allocation.cover(1 << 20, &file, &tree).unwrap();
         assert!(on_disk(&file).unwrap() < 1_300_000);
+    }
+
+    #[test]
+    fn nothing_is_allocated_beyond_an_end_that_becomes_known() {
+        let (_folder, tree, file) = tree(None);
+        let mut allocation = Allocation::of(0..u64::MAX);
+        allocation.cover(1 << 20, &file, &tree).unwrap();
+        allocation.end_at(3 << 20);
+        allocation.cover(3 << 20, &file, &tree).unwrap();
+        let found = on_disk(&file).unwrap();
+        assert!((3 << 20..(3 << 20) + (64 << 10)).contains(&found), "{found}");
     }
 
     #[test]

@@ -285,9 +285,12 @@ impl FileWriter for DiskWriter {
         Box::pin(async move { writing.await.map_err(|_| BackendError::shutting_down())? })
     }
 
-    fn reserve(&self, end: u64) -> BackendFuture<'static, ()> {
+    fn reserve(&self, end: u64, is_whole: bool) -> BackendFuture<'static, ()> {
         let state = Arc::clone(&self.state);
         let reserving = tokio::task::spawn_blocking(move || {
+            if is_whole {
+                State::lock(&state.allocation).end_at(end);
+            }
             // The blocks are allocated steps ahead; meanwhile the same bytes fill the disk.
             if state.cover(end)? { Ok(()) } else { state.tree.floor.check(&state.file, 1) }
         });
