@@ -3,7 +3,9 @@
 //!
 //! A [`ConcurrencyController`] sets four numbers of a [`ControlledJob`]:
 //!
-//! - *workers*, which open files and move pieces of them;
+//! - *workers*, which open files and move pieces of them: so no more large files are copied at a
+//!   time than there are workers, or than the user allows (`--transfers`,
+//!   [`ConcurrencyLimits::files`]);
 //! - *uploads*, the large files at a time that each go to their server in one request;
 //! - *small files* at a time, which have no worker;
 //! - files at a time that two *servers* move between them: a worker waits for each.

@@ -5,7 +5,8 @@
 //! reserved first ([`room`]), so that a full disk shows at the start, and blocks that come out of
 //! order do not fragment the file. [`PartialFile::finish`] syncs the file before it gets its final
 //! name; until then a crash of the system may lose any block, and the next attempt compares each
-//! with its checksum in the journal.
+//! with its checksum in the journal. A block of an upload is safe when the server has confirmed it
+//! and no request has failed since; `file/upload_sink.rs` compares the others.
 //!
 //! A file without blocks to be kept is made anew: bytes that an attempt for another version has
 //! left would otherwise show wherever nothing is written, as in a hole. A file that an earlier

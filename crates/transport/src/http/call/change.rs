@@ -10,6 +10,12 @@
 //! [`outcome`] classifies responses for all methods, [`Seen`] is the result of a look, and
 //! [`carry_out`] is the loop of both. A change is sent again only if its response was lost and the
 //! look shows that it was not carried out.
+//!
+//! The look at a PUT decides by checksum where the server states one or the sent bytes are still
+//! here. Otherwise it compares kind, tag, date and size with those of the entry from before the
+//! request ([`is_same_version`]): an entry that may be the old one confirms nothing
+//! (`WebDavUpload::is_what_was_sent` in `webdav/upload.rs`). A MOVE does the same with the entry at
+//! the new name ([`TargetBefore`]).
 
 use crate::context::MonotonicClock;
 use crate::http::call::{HttpRequest, HttpResponse};
