@@ -3,6 +3,7 @@
 use crate::backend::{BackendError, BackendErrorKind};
 use http::header::{HeaderName, HeaderValue};
 use http::{StatusCode, header};
+use std::fmt::Display;
 
 /// An HTTP error response.
 #[derive(Debug, Clone)]
@@ -29,6 +30,14 @@ impl HttpError {
 
     pub(crate) fn precondition_failed() -> Self {
         BackendError::precondition_failed().into()
+    }
+
+    /// `existing` is kept, as the field `Overwrite` of the request demands.
+    pub(crate) fn may_not_overwrite(existing: impl Display) -> Self {
+        let what = format!(
+            "{existing} exists, and the request has `Overwrite: F`: send `Overwrite: T` to replace it"
+        );
+        Self::new(StatusCode::PRECONDITION_FAILED, what)
     }
 }
 

@@ -472,6 +472,5 @@ fn check_target(tree: &ConfinedDir, path: &str, replace: bool) -> Result<(), Bac
     if replace || tree.own(path)?.is_none() {
         return Ok(());
     }
-    let what = "the destination exists, and the request does not allow to replace it";
-    Err(BackendError::new(BackendErrorKind::AlreadyExists, what))
+    Err(BackendError::new(BackendErrorKind::AlreadyExists, "the destination exists"))
 }

@@ -150,11 +150,14 @@ fn target_exists(
     error: BackendError,
     (replace, may_replace): (bool, bool),
 ) -> HttpError {
-    if replace && may_replace {
+    if !replace {
+        return HttpError::may_not_overwrite("the destination");
+    }
+    if may_replace {
         return error.into();
     }
     // A client that may only create is denied, and does not learn what exists.
-    let denied = replace.then(|| context.authorize(request, to, Action::Modify).err()).flatten();
+    let denied = context.authorize(request, to, Action::Modify).err();
     denied.unwrap_or_else(|| HttpError::new(StatusCode::PRECONDITION_FAILED, error.to_string()))
 }
 

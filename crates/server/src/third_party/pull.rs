@@ -49,8 +49,7 @@ pub(crate) async fn handle(
     let copy_request = CopyRequest::parse(&request.headers, url)?;
     let replace = request.overwrites()?;
     if there.is_some() && !replace {
-        let what = "the file exists, and the request does not allow to replace it";
-        return Err(HttpError::new(StatusCode::PRECONDITION_FAILED, what));
+        return Err(HttpError::may_not_overwrite("the file"));
     }
     let slot = copier.take_slot(context, request, CopyDirection::Pull)?;
     let looked = copier.first_look(&copy_request.other).await?;

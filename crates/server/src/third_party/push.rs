@@ -126,11 +126,7 @@ pub(crate) async fn handle(
     let slot = copier.take_slot(context, request, CopyDirection::Push)?;
     let before = match copier.first_look(&copy_request.other).await? {
         Ok(RemoteState::There(_)) if !replace => {
-            let what = format!(
-                "{} exists, and the request does not allow to replace it",
-                copy_request.other
-            );
-            return Err(HttpError::new(StatusCode::PRECONDITION_FAILED, what));
+            return Err(HttpError::may_not_overwrite(&copy_request.other));
         }
         Ok(look) => look,
         Err(error) => return Ok(failed(slot, error)),

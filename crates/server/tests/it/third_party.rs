@@ -101,8 +101,13 @@ fn an_existing_file_is_replaced_unless_overwrite_is_f() {
     here.file("file", b"here");
     there.file("file", b"there");
     let never = &["Overwrite: F"];
-    assert_eq!(here.pull("/file", &there.url("/file"), never).status, 412);
-    assert_eq!(here.push("/file", &there.url("/file"), never).status, 412);
+    for kept in [
+        here.pull("/file", &there.url("/file"), never),
+        here.push("/file", &there.url("/file"), never),
+    ] {
+        assert_eq!(kept.status, 412);
+        assert!(kept.text().contains("send `Overwrite: T`"), "{}", kept.text());
+    }
     assert_eq!(here.pull("/file", &there.url("/file"), &["If-None-Match: *"]).status, 412);
     assert_eq!(here.pull("/file", &there.url("/file"), &["Overwrite: X"]).status, 400);
     assert_eq!(

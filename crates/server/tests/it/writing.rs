@@ -144,7 +144,10 @@ fn entries_are_created_moved_copied_and_removed() {
         assert_eq!(ask("MKCOL", "/none/d", &[]), 409);
         assert_eq!(served.ask("PUT", "/d/file", &[], b"1").status, 201);
         assert_eq!(ask("COPY", "/d", &["Destination: /e"]), 201);
-        assert_eq!(ask("COPY", "/d", &["Destination: /e", "Overwrite: F"]), 412);
+        let kept = served.ask("COPY", "/d", &["Destination: /e", "Overwrite: F"], b"");
+        assert_eq!(kept.status, 412);
+        assert!(kept.text().contains("the destination exists"), "{}", kept.text());
+        assert!(kept.text().contains("send `Overwrite: T`"), "{}", kept.text());
         assert_eq!(ask("COPY", "/d", &["Destination: /d/d"]), 403);
         assert_eq!(ask("MOVE", "/e/file", &["Destination: http://localhost/e/moved"]), 201);
         assert_eq!(ask("MOVE", "/e/moved", &["Destination: http://elsewhere/e/moved"]), 502);
