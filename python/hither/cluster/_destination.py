@@ -39,7 +39,12 @@ if TYPE_CHECKING:
 FENCES = 16
 """Fences that are made or removed at the same time."""
 END_ATTEMPTS = 10
-"""Attempts to remove a directory of fences, one a second: late nodes may write to it meanwhile."""
+"""Attempts to remove a directory of fences, one a second.
+
+This is not a retry of a request: each request has the retries of the client. It waits until late
+nodes, which may write to the directory meanwhile, have noticed that their fences are gone. They
+look once a second, and only the coordinator removes, so the pauses need no jitter.
+"""
 MAX_RUNS = 1000
 """Runs of one copy that may have left a file in the place of their fences."""
 MAX_MARK_BYTES = 64

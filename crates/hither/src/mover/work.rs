@@ -247,7 +247,9 @@ impl NameFailures {
     ///
     /// A name that is missing may be below a file at the target, or in a fence that was removed;
     /// an internal error of the server may be that of one name, or of all: the claim in the fence
-    /// tells them apart. What the server has failed to do is repeated once.
+    /// tells them apart. What the server has failed to do is repeated once. That is not a retry of
+    /// a request (the retry policy has ended those): it decides whether names fail, and one pause
+    /// serves all names of the lease.
     async fn record(
         &mut self,
         fence: &CopyPath,

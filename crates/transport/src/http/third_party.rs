@@ -94,6 +94,8 @@ impl Network {
                 let what = format!("{} exists already", copy.target);
                 return Err(Error::new(ErrorKind::AlreadyExists, what));
             }
+            // A copy waits for others to end, which takes a second at least, and no other server
+            // can do it. The retry policy attempts it again after this pause (`Retry::Later`).
             StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
                 let error = status_error::of_response(&reply, "COPY");
                 let after = match error.retry() {
