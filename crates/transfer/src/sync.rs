@@ -359,3 +359,6 @@ fn refuses(summary: &mut CopySummary, deletions: &Deletions) -> bool {
     }
     failed > 0
 }
+
+#[cfg(test)]
+mod tests;

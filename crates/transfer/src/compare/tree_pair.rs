@@ -6,6 +6,8 @@
 
 mod alike;
 mod listings;
+#[cfg(test)]
+mod tests;
 
 use crate::compare::tree_pair::listings::{list, merge, take_missing};
 use crate::copy::target_directory::TargetDirectory;

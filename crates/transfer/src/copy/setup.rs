@@ -225,3 +225,6 @@ async fn look(shared: &Arc<CopyContext>, source: &CopyPath, target: &Target) -> 
     }
     Ok(SourceKind::Walked)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,3 +1,4 @@
 //! Support for tests of copies.
 
+pub(crate) mod memory;
 pub(crate) mod scripted;

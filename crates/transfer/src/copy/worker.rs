@@ -98,3 +98,6 @@ async fn run_worker(shared: Arc<CopyContext>, worker: usize) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -197,3 +197,6 @@ fn check_stated(item: &CopyItem, ended: Option<u64>, stated: Option<u64>) -> Res
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests;

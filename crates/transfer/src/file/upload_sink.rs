@@ -226,3 +226,6 @@ pub(crate) async fn range(
     let blocks = BlockMap::of_range(size, block_bytes, part.range.clone());
     Ok((Sink::Upload(RwLock::new(Some(upload))), blocks, false))
 }
+
+#[cfg(test)]
+mod tests;

@@ -240,3 +240,6 @@ fn print(batch: &WriteBatch) -> Result<()> {
         _ => partial_file::failed("cannot write", Path::new("the standard output"), error),
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -253,3 +253,6 @@ fn compare(
     shared.results().note_checksum(FileChecksum { target: item.target.name(), checksum, compared });
     None
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,8 @@ use hither_core::{DirEntry, ErrorKind, Result};
 use std::collections::BTreeMap;
 
 /// The reason why a name that only the target lists is kept.
-const SPELLED: &str = "the destination takes it for a name of the source that is spelled otherwise";
+pub(super) const SPELLED: &str =
+    "the destination takes it for a name of the source that is spelled otherwise";
 
 /// The name for which the target takes a name of the source.
 enum TakenFor {

@@ -233,3 +233,6 @@ impl ListedNames {
         self.is_complete && !self.alike.contains(&coarse(name))
     }
 }
+
+#[cfg(test)]
+mod tests;
