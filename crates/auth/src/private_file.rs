@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_must_belong_to_the_user_and_nobody_else_may_read_it() {
+    fn a_file_must_belong_to_the_user_and_be_readable_by_no_other() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("bt");
         let guard = FileModeCheck { access: FileAccess::Private(uid()), link: false };

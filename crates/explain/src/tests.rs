@@ -163,7 +163,7 @@ fn small_requests_one_after_the_other_wait_for_round_trips() {
 }
 
 #[test]
-fn a_server_that_responds_late_is_slow_and_says_why() {
+fn a_server_that_responds_late_is_slow_for_a_stated_reason() {
     let requests: Vec<_> = (0..20)
         .map(f64::from)
         .map(|at| (at * 0.2, at * 0.2 + 0.19, at * 0.2 + 0.2, 1e5, 206))

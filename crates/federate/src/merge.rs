@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_nobody_describes_are_refused() {
+    fn names_without_a_description_are_refused() {
         let mut merger = ListingMerger::default();
         let unnamed = DirEntry::new("d/run\u{fffd}", FileKind::Unnamed, 0);
         merger.add(EndpointId(0), &[DirEntry::new("d/a", FileKind::File, 1), unnamed]);

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_says_no_place() {
+    fn refuses_a_field_without_a_position() {
         for value in [
             "",
             "bytes",

@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stack_says_what_its_thread_waits_for() {
+    fn a_stack_shows_what_its_thread_waits_for() {
         let stack =
             "[<0>] wait_woken+0x5/0x70\n[<0>] sk_wait_data+0x1/0x2\n[<0>] tcp_recvmsg+0x1/0x9\n";
         assert_eq!(reason(stack), Some("network_receive"));

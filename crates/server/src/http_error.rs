@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_are_told_to_repeat_only_what_was_not_carried_out() {
+    fn only_requests_that_were_not_carried_out_may_be_repeated() {
         for (kind, status, repeats) in [
             (BackendErrorKind::Unavailable, 503, true),
             (BackendErrorKind::Unconfirmed, 504, false),

@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_that_takes_nothing_more_ends_and_says_why() {
+    fn a_journal_that_cannot_be_written_ends_with_the_reason() {
         let folder = tempfile::tempdir().unwrap();
         let full = || Mutex::new(OpenOptions::new().write(true).open("/dev/full").unwrap());
         let path = written(folder.path());

@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_behind_one_that_nobody_drives_is_given_up() {
+    async fn a_request_behind_one_that_is_not_polled_is_given_up() {
         let peer = MockHttpServer::start(vec![1; 10]).unwrap();
         let config = TransportConfig { max_connections: 1, ..TransportConfig::default() };
         let patience = config.connect_timeout + config.first_byte_timeout;

@@ -55,7 +55,7 @@ fn the_guide_shows_the_examples() {
 }
 
 #[test]
-fn calls_in_c_return_what_the_header_says() {
+fn calls_in_c_return_what_the_header_documents() {
     for compiler in c_compilers() {
         let peer = peer_without("/missing");
         let folder = tempfile::tempdir().unwrap();
@@ -66,7 +66,7 @@ fn calls_in_c_return_what_the_header_says() {
 }
 
 #[test]
-fn calls_in_cpp_return_or_throw_what_the_header_says() {
+fn calls_in_cpp_return_or_throw_what_the_header_documents() {
     for compiler in cpp_compilers() {
         let peer = peer_without("/missing");
         let folder = tempfile::tempdir().unwrap();

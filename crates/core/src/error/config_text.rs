@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_told_and_values_are_not() {
+    fn errors_state_positions_and_no_values() {
         for (message, shown) in [
             (
                 r#"invalid type: string "hush, expected hush", expected u16"#,

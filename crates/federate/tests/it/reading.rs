@@ -216,7 +216,7 @@ async fn an_endpoint_that_is_gone_is_skipped_at_once_and_returns_slowly() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_sent_to_an_endpoint_with_another_size() {
+async fn no_client_is_redirected_to_an_endpoint_with_another_size() {
     let rig = Rig::new(vec![
         MemoryStorage::new(&[("d/f", 9)], 1),
         MemoryStorage::new(&[("d/f", 5)], 1),

@@ -60,7 +60,7 @@ async fn a_response_goes_on_only_with_the_version_that_it_began_with() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_response_begins_with_whatever_version_is_there() {
+async fn a_response_begins_with_any_version_that_is_there() {
     let rig = Rig::new((0..2).map(|_| MemoryStorage::new(&[("f", SIZE)], 1)).collect());
     rig.storages[0].set_content(Content { byte: 1, until: Some(0), ..Content::default() });
     rig.storages[1].set_content(Content { byte: 2, ..Content::default() });

@@ -123,7 +123,7 @@ fn renamed(names: &[&'static str], from: &str, to: &str) -> SparseBytes {
 }
 
 #[test]
-fn an_rntuple_is_found_and_the_error_says_how_to_read_it() {
+fn an_rntuple_is_found_and_the_error_names_the_way_to_read_it() {
     let ntuple = ("\x05TTree\x09ntuple_xy", "\x0dROOT::RNTuple\x01n");
     let bytes = renamed(&["ntuple_xy"], ntuple.0, ntuple.1);
     let file = done(RootFile::open(&bytes));
@@ -185,7 +185,7 @@ fn other_formats_are_recognized_by_their_first_bytes() {
 }
 
 #[test]
-fn a_file_shorter_than_its_header_says_is_truncated() {
+fn a_file_shorter_than_its_header_states_is_truncated() {
     let data = write(Style::default(), &[mixed("T", 1)]);
     let bytes = SparseBytes::whole(Bytes::from(data[..data.len() - 1].to_vec()));
     let error = RootFile::open(&bytes).unwrap_err().to_string();

@@ -228,7 +228,7 @@ fn a_file_that_a_node_had_in_hand_is_taken_over_and_lost_to_that_node() {
 }
 
 #[test]
-fn a_mover_that_was_killed_says_so_of_its_leases() {
+fn leases_of_a_mover_that_was_killed_end_as_cancelled() {
     let folder = tempfile::tempdir().unwrap();
     let killed = MoverFolder::open(folder.path()).unwrap().unwrap();
     fs::write(folder.path().join("inbox/7.1.json"), "{").unwrap();

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_found_whatever_the_form_of_the_reference() {
+    fn names_are_found_for_every_form_of_the_reference() {
         let requested = "http://data.example:1094/store/run%201/";
         for (href, path) in [
             ("/store/run%201/", ""),

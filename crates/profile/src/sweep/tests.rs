@@ -34,7 +34,7 @@ fn experiment(folder: &Path, text: &str) -> Result<Experiment, SweepError> {
 }
 
 #[test]
-fn what_is_wrong_with_an_experiment_is_said() {
+fn errors_name_the_defect_of_an_experiment() {
     let folder = tempfile::tempdir().unwrap();
     for (from, to, expected) in [
         ("runs = 3", "rums = 3", "unknown field `rums`, expected one of `bytes`"),

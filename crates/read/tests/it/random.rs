@@ -29,7 +29,7 @@ fn fault() -> impl Strategy<Value = Fault> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
     #[test]
-    fn bytes_are_exact_or_an_error_says_why(
+    fn bytes_are_exact_or_an_error_states_why(
         ranges in prop::collection::vec((0..SIZE as u64, 0_u64..60_000), 0..40),
         tail in prop::option::of(1_u64..20_000),
         faults in prop::collection::btree_map(0_usize..40, fault(), 0..12),

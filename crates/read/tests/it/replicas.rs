@@ -282,7 +282,7 @@ async fn a_replica_with_another_checksum_is_excluded_and_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bytes_of_replicas_that_agree_in_size_only_are_told() {
+async fn bytes_of_replicas_that_agree_in_size_only_are_reported() {
     let sum = Some("adler32:00000001");
     for (expected, says, validator, is_told) in [
         (None, None, "\"second\"", true),

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_where_the_issuer_itself_says_and_encrypted() {
+    fn keys_come_from_the_configuration_of_the_issuer_over_tls() {
         let place = |issuer: &str, text: &str| place_of_keys(issuer, text.as_bytes());
         let fine = r#"{"issuer":"https://iam/","jwks_uri":"https://keys/jwk","more":[1]}"#;
         assert_eq!(place("https://iam", fine).unwrap(), "https://keys/jwk");

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_chosen_as_http_says() {
+    fn ranges_are_chosen_by_the_rules_of_http() {
         use Chosen::{One, Several, Whole};
         let refused = Err(StatusCode::RANGE_NOT_SATISFIABLE);
         for (field, expected) in [

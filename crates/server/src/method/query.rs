@@ -167,7 +167,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_named_counts_before_what_is_not_excluded() {
+    fn formats_that_are_named_come_before_those_of_wildcards() {
         for (accept, expected) in [
             (None, Some(Format::Frames)),
             (Some("*/*"), Some(Format::Frames)),

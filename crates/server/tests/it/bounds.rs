@@ -54,7 +54,7 @@ fn a_client_that_reads_nothing_is_disconnected() {
 }
 
 #[test]
-fn slow_readers_hold_two_blocks_each_and_delay_nobody() {
+fn slow_readers_hold_two_blocks_each_and_delay_no_others() {
     let served = Served::new(|settings| {
         settings.limits.block_bytes = 256 << 10;
         settings.limits.memory_bytes = 7 * (256 << 10);

@@ -34,7 +34,7 @@ fn ranges_are_answered_in_the_order_asked_for() {
 }
 
 #[test]
-fn an_answer_is_cut_where_it_was_told_to_be() {
+fn a_response_is_cut_at_the_requested_position() {
     let whole = ask(&peer(Fault::CloseAfter), "Range: bytes=0-9,20-29\r\n");
     assert_eq!(ask(&peer(Fault::Close(ResponsePosition::Answer(7))), "").len(), 7);
     for place in
@@ -70,7 +70,7 @@ fn held_answers_wait_for_each_other() {
 }
 
 #[test]
-fn nobody_connects_once_the_door_is_shut() {
+fn no_client_connects_once_the_listener_is_closed() {
     let peer = peer(Fault::CloseAfter).with_fault(FaultTrigger::Nth(0), Fault::NoMoreConnections);
     assert!(!ask(&peer, "").is_empty());
     assert!(TcpStream::connect(peer.running.address()).is_err());

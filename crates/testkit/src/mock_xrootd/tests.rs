@@ -134,7 +134,7 @@ fn faults_strike_what_they_are_for() {
 }
 
 #[test]
-fn pages_are_damaged_where_they_were_told_to_be() {
+fn pages_are_damaged_at_the_requested_positions() {
     let peer = MockXrootdServer::start(content()).unwrap();
     peer.add_fault(
         FaultStage::Read,

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_bits_are_flipped_as_are_told() {
+    fn the_requested_number_of_bits_is_flipped() {
         let mut flips = Flips::new(1e-3, 5);
         let mut told = 0;
         let mut seen = 0;

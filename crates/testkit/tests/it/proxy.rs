@@ -95,7 +95,7 @@ async fn absent_server_resets() {
 
 #[cfg(unix)]
 #[test]
-fn command_says_where_it_listens_and_what_it_lacks() {
+fn command_prints_where_it_listens_and_what_it_lacks() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_hither-proxy"))
         .args(["--to", "127.0.0.1:1", "--rtt", "5ms", "--rate", "8Mbit"])
         .stdout(Stdio::piped())

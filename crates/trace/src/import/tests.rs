@@ -214,7 +214,7 @@ const DXT: &str = "# darshan log version: 3.41
 ";
 
 #[test]
-fn threads_of_a_rank_are_told_apart() {
+fn threads_of_a_rank_are_distinguished() {
     // In the format of Darshan 3.5.
     let text = "# DXT, file_id: 1, file_name: /data/f
  X_POSIX       0   read        0               0              10      0.1000      0.2000   140637148894720

@@ -399,7 +399,7 @@ async fn nothing_is_tuned_where_the_number_of_workers_is_set() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_is_attempted_as_often_as_told() {
+async fn a_file_is_attempted_as_often_as_requested() {
     for (attempts, failing, failures) in [(1, 1, 1), (2, 1, 0), (3, 2, 0), (2, 2, 1)] {
         let mut options = CopyOptions::default();
         options.attempts = attempts;

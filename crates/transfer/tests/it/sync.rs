@@ -243,7 +243,7 @@ async fn nothing_is_deleted_in_a_directory_that_is_or_may_be_a_link() {
 }
 
 #[tokio::test]
-async fn a_sync_copies_what_differs_and_deletes_the_rest_only_if_told() {
+async fn a_sync_copies_what_differs_and_deletes_the_rest_only_on_request() {
     let trees = Trees::new();
     let summary = trees.sync(SyncOptions::default()).await;
     assert!(summary.failures.is_empty(), "{:?}", summary.failures);

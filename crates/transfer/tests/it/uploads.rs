@@ -350,7 +350,7 @@ async fn a_range_is_uploaded_in_order_from_where_it_starts() {
 }
 
 #[tokio::test]
-async fn an_upload_that_has_ended_begins_anew_and_says_so() {
+async fn an_upload_that_has_ended_begins_anew_with_a_notice() {
     let folder = tempfile::tempdir().unwrap();
     let there = folder.path().join("there");
     fs::create_dir(&there).unwrap();

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_first_address_may_still_win_and_nobody_else_is_blamed() {
+    fn a_slow_first_address_may_still_win_and_no_other_counts_as_failed() {
         let outcome = outcome(&[Answer(300), Answer(100), Answer(1)]);
         assert_eq!(outcome.result, Ok((0, vec![])));
         assert_eq!(outcome.after, 300);

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn refusals_and_nonsense_are_told_apart() {
+    async fn refusals_and_malformed_responses_are_distinguished() {
         for (answer, kind) in [
             ("HTTP/1.1 407 Who\r\n\r\n", ErrorKind::Unauthenticated),
             ("HTTP/1.1 403 No\r\nContent-Length: 2\r\n\r\nno", ErrorKind::PermissionDenied),

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_that_says_no_or_does_not_respond_may_be_the_wrong_one() {
+    fn a_target_that_refuses_or_does_not_respond_may_be_the_wrong_one() {
         let answered =
             |kind, code| Error::new(kind, "no").with_failure(Failure::Status { code, after: None });
         assert!(may_be_wrong_target(&answered(ErrorKind::NotFound, 404)));

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_strongest_checksum_counts_in_any_order_and_none_is_told() {
+    fn the_strongest_checksum_counts_in_any_order_and_unknown_ones_are_reported() {
         for (hashes, algorithm, is_unverifiable) in [
             (format!("{MD5}{ADLER32}"), Some(Algorithm::Md5), false),
             (format!("{ADLER32}{UNKNOWN}{MD5}"), Some(Algorithm::Md5), false),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_urls_of_a_document_are_those_of_its_server_and_of_a_local_one_nobodys() {
+    fn the_urls_of_a_document_are_named_by_its_server_and_those_of_a_local_one_by_none() {
         let place = Location::parse("https://a.example/f.meta4").unwrap();
         for (place, named_by) in [(Some(&place), "https://a.example"), (None, "a document")] {
             let [location] = &listed(MD5, place).locations[..] else { panic!("one URL") };

@@ -96,7 +96,7 @@ async fn what_was_not_carried_out_is_never_a_success() {
 }
 
 #[tokio::test]
-async fn what_was_carried_out_is_a_success_whatever_the_response() {
+async fn a_change_that_was_carried_out_succeeds_with_any_response() {
     let page = "text/html";
     let created = "<!DOCTYPE html><html><head><title>201 Created</title></head></html>";
     for fault in [
@@ -327,7 +327,7 @@ async fn a_conflict_is_what_a_look_at_the_parent_shows() {
 }
 
 #[tokio::test]
-async fn a_missing_parent_is_not_found_and_one_that_nobody_saw_may_be() {
+async fn a_conflict_is_not_found_also_where_no_request_can_show_the_parent() {
     let server = MockWebDavServer::start(None).unwrap();
     server.store("/d/old", OLD);
     let dav = storage(&server);
@@ -407,7 +407,7 @@ async fn a_file_that_is_stored_in_part_replaces_nothing() {
 }
 
 #[tokio::test]
-async fn a_size_that_is_not_told_is_asked_for_by_get_and_never_believed() {
+async fn a_size_that_is_not_stated_is_requested_by_get_and_never_assumed() {
     for (sizes, expected) in
         [(SizesTold::ByGet, Ok(true)), (SizesTold::Never, Err(ErrorKind::Corrupt))]
     {

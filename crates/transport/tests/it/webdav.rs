@@ -104,7 +104,7 @@ async fn a_directory_that_is_known_only_with_a_slash_is_shown_and_not_guessed() 
 }
 
 #[tokio::test]
-async fn a_listing_that_nobody_takes_frees_its_connection() {
+async fn a_listing_that_is_not_read_frees_its_connection() {
     let folder = tempfile::tempdir().unwrap();
     for number in 0..3_000 {
         std::fs::write(folder.path().join(format!("file-{number}")), b"1").unwrap();

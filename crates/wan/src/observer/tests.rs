@@ -187,7 +187,7 @@ fn request_queued_behind_another_may_depend_on_an_answer_elsewhere() {
 }
 
 #[test]
-fn data_begin_with_the_first_long_answer_and_not_with_what_was_said_before_or_after() {
+fn the_first_data_round_trip_is_that_of_the_first_long_response() {
     let mut talk = Talk::new();
     talk.ask(0, 0);
     talk.answer(20, 0);
@@ -244,7 +244,7 @@ fn sequence_numbers_wrap() {
 
 proptest! {
     #[test]
-    fn counts_are_ordered_whatever_is_said(
+    fn whole_round_trips_are_no_more_than_round_trips_and_these_than_turns(
         steps in prop::collection::vec((any::<bool>(), 0_u16..4, any::<bool>()), 0..200),
     ) {
         let mut talk = Talk::new();

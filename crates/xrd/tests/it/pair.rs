@@ -387,7 +387,7 @@ fn habits() -> impl Strategy<Value = Habits> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(50))]
     #[test]
-    fn every_byte_arrives_once_whatever_the_server_is_like(
+    fn every_byte_arrives_once_from_every_kind_of_server(
         habits in habits(), pipelining in 0..3_usize, wants_proof: bool, seed: u64,
         most in prop_oneof![Just(1_usize), 2..50_usize, Just(1 << 20)],
         asked in prop::collection::vec((0..70_000_u64, 1..5_000_u64), 1..40),

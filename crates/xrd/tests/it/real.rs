@@ -123,7 +123,7 @@ fn proof_that_is_not_wanted_does_no_harm() {
 }
 
 #[test]
-fn a_server_that_wants_tls_says_so_and_when() {
+fn a_server_states_that_it_requires_tls_and_from_which_message() {
     for what in ["session", "login"] {
         let more = format!(
             "xrd.tls FOLDER/cert.pem FOLDER/key.pem\nxrd.tlsca noverify\nxrootd.tls {what}"

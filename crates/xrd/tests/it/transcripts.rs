@@ -275,7 +275,7 @@ impl Write for Recording {
 }
 
 #[test]
-fn transcripts_are_said_again_byte_for_byte() {
+fn transcripts_are_reproduced_byte_for_byte() {
     for scenario in SCENARIOS {
         if std::env::var_os("HITHER_WRITE_TRANSCRIPTS").is_some() {
             scenario.record();

@@ -212,7 +212,7 @@ fn document_of_pieces(urls: &[String], pieces: &str) -> String {
 }
 
 #[test]
-fn pieces_are_compared_or_a_line_says_that_they_are_not() {
+fn pieces_are_compared_or_a_notice_states_that_they_are_not() {
     // Blocks hold pieces of at most 64 MiB; larger ones are compared at the end.
     const LARGE: usize = 128 << 20;
     let whole = checksums_of_pieces(Algorithm::Sha1, LARGE);

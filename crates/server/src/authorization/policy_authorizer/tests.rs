@@ -135,7 +135,7 @@ async fn a_token_opens_what_its_scope_names_and_its_issuer_is_asked_once() {
 }
 
 #[tokio::test]
-async fn who_is_not_believed_is_told_nothing() {
+async fn all_invalid_credentials_get_the_same_reason() {
     let iam = Iam::new();
     let other = Iam::new();
     let guard = guard(&iam, true);
@@ -165,7 +165,7 @@ async fn who_is_not_believed_is_told_nothing() {
 }
 
 #[tokio::test]
-async fn a_dead_issuer_stops_nobody_who_is_known_and_is_left_alone() {
+async fn known_keys_remain_valid_while_their_issuer_is_down() {
     let iam = Iam::new();
     let guard = guard(&iam, false);
     let headers = with(&iam.token("k", r#""scope":"storage.read:/ storage.modify:/""#));

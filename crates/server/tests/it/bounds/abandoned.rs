@@ -35,7 +35,7 @@ fn unanswered(mut stream: TcpStream) -> TcpStream {
 }
 
 #[test]
-fn checksums_that_nobody_waits_for_any_more_end() {
+fn checksums_end_once_no_client_waits_for_them() {
     let served = Served::new(|settings| settings.limits.disk_threads = 8);
     for name in ["small/file", "other"] {
         served.file(name, b"123456789");

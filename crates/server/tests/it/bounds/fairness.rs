@@ -25,7 +25,7 @@ fn is_served(served: &Served) {
 }
 
 #[test]
-fn connections_that_read_nothing_delay_nobody() {
+fn connections_that_read_nothing_delay_no_others() {
     let served = Served::new(scarce);
     served.file("large", &vec![7; 16 << 20]);
     // Without shares, 32 of them would use all of the memory.
@@ -42,7 +42,7 @@ fn connections_that_read_nothing_delay_nobody() {
 }
 
 #[test]
-fn streams_with_a_window_of_one_byte_delay_nobody() {
+fn streams_with_a_window_of_one_byte_delay_no_others() {
     let served = Served::new(scarce);
     served.file("large", &vec![7; 16 << 20]);
     let mut greedy: Vec<_> = (0..4).map(|_| served.connect()).collect();

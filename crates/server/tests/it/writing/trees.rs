@@ -340,7 +340,7 @@ fn limits_hold_for_each_file_of_an_upload() {
 }
 
 #[test]
-fn a_client_that_is_not_known_for_any_path_is_told_with_a_challenge() {
+fn a_client_that_is_unknown_for_every_path_gets_a_challenge() {
     let served = Served::with(Arc::new(ByName));
     let strangers = [file("stranger", b"1"), directory("strangers")];
     let reply = posted(&served, "/", &stream(&strangers));

@@ -34,7 +34,7 @@ async fn a_file_that_came_damaged_is_fetched_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_that_is_wrong_twice_fails_and_says_whether_it_came_the_same() {
+async fn the_error_of_a_file_that_is_wrong_twice_compares_both_attempts() {
     for (second, said) in [
         (b"damaged", "fetching again gave the same bytes"),
         (b"another", "1 blocks differed when fetched again"),

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn nobody_waits_for_a_file_that_has_failed_while_something_was_written() {
+    async fn no_block_waits_for_a_file_that_has_failed_during_a_write() {
         let order = Sequencer::new(4);
         order.turn(4).await.unwrap();
         order.fail();

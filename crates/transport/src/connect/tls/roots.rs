@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_empty_trust_store_is_an_error_that_says_what_to_do() {
+    fn an_empty_trust_store_is_an_error_with_a_remedy() {
         let config = TlsConfig { system_roots: false, ..TlsConfig::default() };
         let error = load(&config).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Local);

@@ -272,7 +272,7 @@ async fn frames_without_data_and_messages_are_no_sign_of_life() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_gets_nothing_fails_whatever_others_get() {
+async fn a_request_without_a_response_fails_while_others_get_theirs() {
     let (sender, mut entries) = EntrySender::channel(1 << 20);
     let (reply, listed) = oneshot::channel();
     let what = Operation::List("/d".to_owned(), sender);

@@ -72,7 +72,7 @@ async fn a_request_that_was_sent_without_a_response_is_repeated_unless_it_change
 }
 
 #[tokio::test]
-async fn what_nobody_else_knows_is_written_again() {
+async fn writes_that_no_other_client_sees_are_sent_again() {
     for name in ["PUT", "DELETE"] {
         let server = server(vec![LossyAct::Read, LossyAct::Read, status(201)]);
         let mut call = request(&server, name, 10);
@@ -125,7 +125,7 @@ async fn a_change_on_a_connection_that_breaks_when_it_is_used_again_arrives_once
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_for_now_is_asked_again_whatever_the_method() {
+async fn a_request_that_is_refused_for_now_is_sent_again_with_any_method() {
     let fields = [
         "",
         "Retry-After: 0\r\n",
@@ -190,7 +190,7 @@ async fn put(storage: &S3Storage, size: usize) -> Result<(), Error> {
 }
 
 #[tokio::test]
-async fn a_change_of_a_bucket_is_sent_once_and_parts_nobody_sees_again() {
+async fn a_change_of_a_bucket_is_sent_once_and_unseen_parts_again() {
     let once = |called: Result<(), Error>, count| {
         let error = called.unwrap_err();
         assert_eq!((error.retry(), count), (Retry::LookFirst, 1), "{error}");

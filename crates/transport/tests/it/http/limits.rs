@@ -47,7 +47,7 @@ async fn expect_limit_found(limits: &[usize]) {
 }
 
 #[tokio::test]
-async fn whatever_status_refuses_several_ranges_fewer_are_asked_for() {
+async fn any_status_that_refuses_several_ranges_leads_to_fewer_per_request() {
     for status in [403, 404, 405, 406, 409, 422, 501, 505, 520] {
         for most in [1, 7] {
             let over = OverLimit::Status(status);

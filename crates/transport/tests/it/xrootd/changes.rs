@@ -99,7 +99,7 @@ async fn what_was_not_carried_out_is_never_a_success() {
 }
 
 #[tokio::test]
-async fn what_was_carried_out_is_a_success_whatever_the_response() {
+async fn a_change_that_was_carried_out_succeeds_with_any_response() {
     let done = |fault| vec![Fault::Done, fault];
     let faults = [
         vec![Fault::Dropped],

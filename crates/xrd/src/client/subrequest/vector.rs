@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_that_begin_at_the_same_place_are_told_apart_by_their_lengths() {
+    fn ranges_with_the_same_start_are_distinguished_by_their_lengths() {
         let mut vector = Vector::new(vec![5..9, 5..7, 20..30]);
         let mut events = VecDeque::new();
         let mut sink = Sink { request_id: RequestId(9), events: &mut events };

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_and_managers_are_told_apart() {
+    fn servers_and_managers_are_distinguished() {
         let text = b"Sr[::127.0.0.1]:1094 mwhost.example:1213\0";
         let found = parse_locate(text).unwrap();
         assert_eq!(found[0].address, "[::127.0.0.1]:1094");

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_tokens_and_urls_are_told_apart() {
+    fn hosts_tokens_and_urls_are_distinguished() {
         let plain = decode(1094, "data.example.org").unwrap();
         assert_eq!(plain, Redirect::to("data.example.org", 1094));
         let full = decode(1094, "[::1]?org.x=1&y=2?secret").unwrap();

@@ -166,7 +166,7 @@ fn names_that_no_request_can_have_are_listed_with_the_reason() {
 }
 
 #[test]
-fn renaming_replaces_only_when_told_so_and_whatever_it_is() {
+fn renaming_replaces_any_kind_of_entry_but_only_on_request() {
     let (folder, tree) = tree();
     let root = folder.path().join("root");
     std::fs::write(root.join("other"), "other").unwrap();
