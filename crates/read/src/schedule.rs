@@ -117,8 +117,8 @@ pub struct Reader<'a> {
     ended: VecDeque<(u64, Ended)>,
     unreleased_bytes: u64,
     failures: ReaderBackoff,
-    /// Requests relieved by others.
-    reliefs: usize,
+    /// Requests that were split for idle connections.
+    splits: usize,
     trial: ReadTrial,
     retries: u64,
     response: ResponseMeta,
@@ -168,7 +168,7 @@ impl<'a> Reader<'a> {
             ended: VecDeque::new(),
             unreleased_bytes: 0,
             failures: ReaderBackoff::default(),
-            reliefs: 0,
+            splits: 0,
             trial: ReadTrial::default(),
             retries: 0,
             response: ResponseMeta::default(),
@@ -344,7 +344,7 @@ impl<'a> Reader<'a> {
         }
         self.launch_urgent();
         while self.has_room_for_prefetch() {
-            let Some(request) = self.queue.front() else { return self.relieve() };
+            let Some(request) = self.queue.front() else { return self.split_slowest_request() };
             let bytes = range::total_bytes(&request.ranges).saturating_add(request.tail);
             let fits = self.unreleased_bytes.saturating_add(bytes) <= self.config.budget_bytes;
             if !fits && !self.running.is_empty() {
@@ -356,18 +356,18 @@ impl<'a> Reader<'a> {
     }
 
     /// Moves part of the slowest request to an idle connection.
-    fn relieve(&mut self) {
+    fn split_slowest_request(&mut self) {
         let most = if self.config.exact { 0 } else { (self.connections / 4).max(2) };
-        if self.reliefs >= most || self.source.idle_connections() == 0 {
+        if self.splits >= most || self.source.idle_connections() == 0 {
             return;
         }
         let now = self.source.clock().now();
         let link = self.source.link();
         let requests = self.requests.values_mut();
-        if let Some(relief) = in_flight::split_slowest(requests, now, &link) {
-            self.reliefs += 1;
+        if let Some(split_off) = in_flight::split_slowest(requests, now, &link) {
+            self.splits += 1;
             // Those bytes are charged already, to the request that they come from.
-            self.send(relief, 0);
+            self.send(split_off, 0);
         }
     }
 

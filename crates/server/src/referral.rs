@@ -70,9 +70,9 @@ pub(crate) async fn answer(
     let schemes = followed_schemes(request);
     let wants_all = is_get && metalink::is_requested(request);
     let wanted = digest_fields::first_wanted(&request.headers).filter(|_| is_get);
-    let says_which =
+    let names_algorithm =
         [WANT_DIGEST, WANT_REPR_DIGEST].iter().any(|it| request.headers.contains_key(it));
-    let checksum = wanted.or_else(|| (wants_all && !says_which).then_some(Algorithm::Adler32));
+    let checksum = wanted.or_else(|| (wants_all && !names_algorithm).then_some(Algorithm::Adler32));
     let wants_namespace = pelican::knows_namespaces(agent);
     let question = LocateRequest {
         path: request.path.path(),

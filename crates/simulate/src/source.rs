@@ -74,11 +74,11 @@ pub struct SimulatedSource {
     link: Link,
     limits: Limits,
     max_connections: usize,
-    patience: Duration,
+    timeout: Duration,
     /// Gaps of up to this many bytes between ranges are also sent.
     merging: u64,
     server_time: Duration,
-    tells_size: bool,
+    states_size: bool,
     clock: Arc<dyn Clock>,
     state: Arc<Mutex<State>>,
     connection_free: Arc<Notify>,
@@ -108,10 +108,10 @@ impl SimulatedSource {
             link,
             limits: Limits::unlimited(),
             max_connections: 64,
-            patience: Duration::MAX,
+            timeout: Duration::MAX,
             merging: 0,
             server_time: Duration::ZERO,
-            tells_size: true,
+            states_size: true,
             clock: Arc::new(TokioClock::default()),
             state: Arc::new(Mutex::new(State::new(link))),
             connection_free: Arc::new(Notify::new()),
@@ -128,10 +128,10 @@ impl SimulatedSource {
             link: self.link,
             limits: self.limits,
             max_connections: self.max_connections,
-            patience: self.patience,
+            timeout: self.timeout,
             merging: self.merging,
             server_time: self.server_time,
-            tells_size: self.tells_size,
+            states_size: self.states_size,
             clock: Arc::clone(&self.clock),
             state: Arc::clone(&self.state),
             connection_free: Arc::clone(&self.connection_free),
@@ -273,7 +273,7 @@ impl SimulatedSource {
     }
 
     fn reported_size(&self) -> Option<u64> {
-        self.tells_size.then(|| self.content.len())
+        self.states_size.then(|| self.content.len())
     }
 
     fn unchanged(&self, request: &Request) -> Result<()> {
@@ -341,8 +341,8 @@ impl SimulatedSource {
 
     async fn strike(&self, connection: &mut Taken<'_>, now: Duration) -> Result<()> {
         if let Some(Fault::Stall { .. }) = connection.fault {
-            self.clock.sleep(self.patience).await;
-            connection.fail(now.saturating_add(self.patience));
+            self.clock.sleep(self.timeout).await;
+            connection.fail(now.saturating_add(self.timeout));
             return Err(Error::new(ErrorKind::Timeout, "no byte arrived")
                 .with_failure(Failure::Interrupted(Delivery::Sent)));
         }

@@ -57,7 +57,7 @@ const MIN_GAIN: f64 = 0.03;
 /// smaller gain is still a point of the curve on which the setting is chosen.
 const STEP_GAIN: f64 = 0.1;
 /// The number of misses after which the ladder ends.
-const PATIENCE: u32 = 1;
+const MAX_MISSES: u32 = 1;
 /// The number of settings that are measured between ladder and hold.
 const SETTLE_STEPS: u32 = 3;
 /// The number of consecutive intervals with a queue after which the path counts as shared.
@@ -307,7 +307,7 @@ impl Tuner {
             let goes_on = ladder.misses == 0 && self.setting > self.limits.min;
             return goes_on.then(|| (self.setting / 2).max(self.limits.min));
         }
-        let goes_on = ladder.misses <= PATIENCE && self.setting < self.limits.max;
+        let goes_on = ladder.misses <= MAX_MISSES && self.setting < self.limits.max;
         goes_on.then(|| self.setting.saturating_mul(2).min(self.limits.max))
     }
 

@@ -22,7 +22,7 @@ use crate::error::local;
 use crate::namespace::{self, Side, ip, within};
 use crate::observer::{Direction, DropReason, Tag};
 use crate::registry::{LinkRecord, folder, load};
-use crate::shaper::{PacketFate, Shaper};
+use crate::shaper::{PacketOutcome, Shaper};
 use crate::wakeup_latency::WakeupLatency;
 use crate::{clock, packet};
 use hither_core::Result;
@@ -246,9 +246,9 @@ impl Forwarder {
             let tag = observer.enter(now, direction, packet);
             let entered = now.saturating_sub(dated_back);
             match shaper.offer(entered, frame, packet.ip_bytes, packet.connection_id(), tag) {
-                PacketFate::Accepted => {}
-                PacketFate::QueueFull => observer.discard(&tag, DropReason::Queue),
-                PacketFate::Lost => observer.discard(&tag, DropReason::Random),
+                PacketOutcome::Accepted => {}
+                PacketOutcome::QueueFull => observer.discard(&tag, DropReason::Queue),
+                PacketOutcome::Lost => observer.discard(&tag, DropReason::Random),
             }
         }
         self.buffer = buffer;

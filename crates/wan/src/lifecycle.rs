@@ -105,8 +105,8 @@ fn allow_congestion(congestion: &str) -> Result<()> {
 
 /// Starts the forwarder and waits until it is ready.
 fn start(program: &Path, saved: &LinkRecord) -> Result<()> {
-    let trouble = |error| local("cannot start the forwarder").with_source(error);
-    let log = fs::File::create(folder(&saved.name).join("log")).map_err(trouble)?;
+    let failed = |error| local("cannot start the forwarder").with_source(error);
+    let log = fs::File::create(folder(&saved.name).join("log")).map_err(failed)?;
     let mut child = Command::new(program)
         .args(["forward", &saved.name])
         .current_dir("/")
@@ -115,10 +115,10 @@ fn start(program: &Path, saved: &LinkRecord) -> Result<()> {
         .stderr(log)
         .process_group(0)
         .spawn()
-        .map_err(trouble)?;
+        .map_err(failed)?;
     let mut said = String::new();
     if let Some(stdout) = child.stdout.take() {
-        BufReader::new(stdout).read_line(&mut said).map_err(trouble)?;
+        BufReader::new(stdout).read_line(&mut said).map_err(failed)?;
     }
     if said.trim() != READY {
         let _ = child.wait();
@@ -126,7 +126,7 @@ fn start(program: &Path, saved: &LinkRecord) -> Result<()> {
         return Err(local(format!("the forwarder of {} failed: {words}", saved.name)));
     }
     if let Some(mut stdin) = child.stdin.take() {
-        writeln!(stdin, "{KEEP}").map_err(trouble)?;
+        writeln!(stdin, "{KEEP}").map_err(failed)?;
     }
     Ok(())
 }

@@ -100,7 +100,7 @@ pub struct Observer {
     deliveries: u64,
     turns: Turns,
     turns_of_port: BTreeMap<u16, Turns>,
-    untold: u64,
+    unreported: u64,
     late: Late,
 }
 
@@ -231,7 +231,7 @@ impl Observer {
             }
         }
         if self.connections.len() >= MAX_CONNECTIONS {
-            self.untold += u64::from(opens);
+            self.unreported += u64::from(opens);
             return None;
         }
         let at = u32::try_from(self.connections.len()).ok()?;
@@ -264,14 +264,15 @@ impl Observer {
             port,
             to_server,
             to_client,
-            connections: opened as u64 + if port.is_none() { self.untold } else { 0 },
+            connections: opened as u64 + if port.is_none() { self.unreported } else { 0 },
             turns: turns.count,
             round_trips: longest_chain(all.iter().map(|burst| (burst.sent, burst.first_answer))),
             whole_round_trips: longest_chain(
                 all.iter().map(|burst| (burst.sent, burst.last_answer)),
             ),
             first_data_round_trip: first_data_round_trip(&all),
-            truncated: self.untold > 0 || chosen.iter().any(|connection| connection.truncated()),
+            truncated: self.unreported > 0
+                || chosen.iter().any(|connection| connection.truncated()),
             late_mean: seconds(0, self.late.sum.checked_div(self.late.packets).unwrap_or_default()),
             max_late: seconds(0, self.late.most),
             rows: chosen

@@ -20,9 +20,9 @@ use hither_netem::random::Random;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
-/// The fate of a packet that was offered.
+/// The outcome of a packet that was offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PacketFate {
+pub enum PacketOutcome {
     /// It is in flight.
     Accepted,
     /// Dropped because the queue was full.
@@ -127,26 +127,26 @@ impl<T> Shaper<T> {
         wire_bytes: u32,
         connection: Option<u32>,
         tag: T,
-    ) -> PacketFate {
+    ) -> PacketOutcome {
         if self.loss > 0.0 && self.random.chance(self.loss) {
-            return PacketFate::Lost;
+            return PacketOutcome::Lost;
         }
         let size = u64::from(wire_bytes);
         let (Some(gate), Some(connection)) = (self.own, connection) else {
             return match self.goes_out(now, size) {
                 Some(due) => {
                     self.line.push_back(UnderWay { due, size, frame: frame.to_vec(), tag });
-                    PacketFate::Accepted
+                    PacketOutcome::Accepted
                 }
-                None => PacketFate::QueueFull,
+                None => PacketOutcome::QueueFull,
             };
         };
         let free_at = self.own_free_at.entry(connection).or_default();
-        let Some(comes) = gate.pass(free_at, now, size) else { return PacketFate::QueueFull };
+        let Some(comes) = gate.pass(free_at, now, size) else { return PacketOutcome::QueueFull };
         self.last_number += 1;
         self.coming.push(Reverse((comes, self.last_number)));
         self.waiting.insert(self.last_number, Waiting { size, frame: frame.to_vec(), tag });
-        PacketFate::Accepted
+        PacketOutcome::Accepted
     }
 
     /// Moves packets that have passed the rate of their connection by `now` to the shared link.
@@ -210,7 +210,7 @@ mod tests {
     fn burst_without_rate_comes_out_as_a_burst() {
         let mut shaper = Shaper::new(&Link::G, 0);
         for tag in 0..10 {
-            assert_eq!(shaper.offer(5, &[0; 1500], 1500, Some(1), tag), PacketFate::Accepted);
+            assert_eq!(shaper.offer(5, &[0; 1500], 1500, Some(1), tag), PacketOutcome::Accepted);
         }
         assert!(shaper.take(120 * MS + 4).is_none());
         assert!(drain(&mut shaper).iter().all(|(due, _)| *due == 120 * MS + 5));
@@ -231,24 +231,24 @@ mod tests {
     fn queue_drops_the_newest_and_recovers() {
         let link = Link { queue: Some(4500), ..Link::E };
         let mut shaper = Shaper::new(&link, 0);
-        let fates: Vec<PacketFate> =
+        let outcomes: Vec<PacketOutcome> =
             (0..5).map(|tag| shaper.offer(0, &[], 1500, Some(1), tag)).collect();
-        assert_eq!(fates[..3], [PacketFate::Accepted; 3]);
-        assert_eq!(fates[3..], [PacketFate::QueueFull; 2]);
-        assert_eq!(shaper.offer(120_000, &[], 1500, Some(1), 9), PacketFate::Accepted);
+        assert_eq!(outcomes[..3], [PacketOutcome::Accepted; 3]);
+        assert_eq!(outcomes[3..], [PacketOutcome::QueueFull; 2]);
+        assert_eq!(shaper.offer(120_000, &[], 1500, Some(1), 9), PacketOutcome::Accepted);
         assert_eq!(drain(&mut shaper).len(), 4);
     }
 
     #[test]
     fn losses_repeat_with_the_seed_and_differ_by_direction() {
         let link = Link { loss: 0.1, seed: 3, ..Link::G };
-        let fates = |salt| -> Vec<PacketFate> {
+        let outcomes = |salt| -> Vec<PacketOutcome> {
             let mut shaper = Shaper::new(&link, salt);
             (0..500).map(|tag| shaper.offer(0, &[], 100, None, tag)).collect()
         };
-        assert_eq!(fates(0), fates(0));
-        assert_ne!(fates(0), fates(1));
-        let lost = fates(0).iter().filter(|fate| **fate == PacketFate::Lost).count();
+        assert_eq!(outcomes(0), outcomes(0));
+        assert_ne!(outcomes(0), outcomes(1));
+        let lost = outcomes(0).iter().filter(|outcome| **outcome == PacketOutcome::Lost).count();
         assert!((30..80).contains(&lost), "{lost}");
     }
 
@@ -258,7 +258,7 @@ mod tests {
         let link = Link { each: Some(25_000_000), ..Link::E };
         let mut shaper = Shaper::new(&link, 0);
         for tag in 0..30 {
-            assert_eq!(shaper.offer(0, &[], 1500, Some(tag / 10), tag), PacketFate::Accepted);
+            assert_eq!(shaper.offer(0, &[], 1500, Some(tag / 10), tag), PacketOutcome::Accepted);
         }
         let out = drain(&mut shaper);
         for connection in 0..3 {
@@ -267,9 +267,10 @@ mod tests {
             assert_eq!(dues.len(), 10);
             assert!(dues.windows(2).all(|pair| pair[1] - pair[0] == 480_000), "{dues:?}");
         }
-        let fates: Vec<PacketFate> =
+        let outcomes: Vec<PacketOutcome> =
             (0..50).map(|tag| shaper.offer(9, &[], 1500, Some(7), tag)).collect();
-        let accepted = fates.iter().filter(|fate| **fate == PacketFate::Accepted).count();
+        let accepted =
+            outcomes.iter().filter(|outcome| **outcome == PacketOutcome::Accepted).count();
         assert_eq!(accepted as u64, link.own_queue_bytes() / 1500);
     }
 
@@ -280,7 +281,7 @@ mod tests {
         for connection in 0..10 {
             assert_eq!(
                 shaper.offer(0, &[], 1500, Some(connection), connection),
-                PacketFate::Accepted
+                PacketOutcome::Accepted
             );
         }
         let mut dropped = 0;

@@ -75,14 +75,14 @@ pub fn run(
     quiet: bool,
     out: &mut impl Write,
 ) -> Result<Vec<Measured>> {
-    let trouble = |error| local("cannot write to standard output").with_source(error);
+    let failed = |error| local("cannot write to standard output").with_source(error);
     if !quiet {
         writeln!(
             out,
             "{:<5} {:>8} {:>27} {:>9} {:>11} {:>7} {:>6}",
             "link", "RTT ms", "ping min/mean/max ms", "Mbit/s", "iperf3", "drops", "CPU"
         )
-        .map_err(trouble)?;
+        .map_err(failed)?;
     }
     let mut all = Vec::new();
     for (letter, link) in Link::TALK {
@@ -111,7 +111,7 @@ pub fn run(
                 it.cpu * 100.0,
                 if it.passed() { "ok" } else { "FAILED" }
             )
-            .map_err(trouble)?;
+            .map_err(failed)?;
         }
         all.push(it);
     }

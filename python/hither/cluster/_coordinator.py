@@ -102,7 +102,7 @@ class Coordinator:
         self._sizing = LeaseSizing()
         self._shares = Shares(Share(options.max_connections, options.bandwidth))
         self._dealer = ThreadPoolExecutor(DEALERS, "hither-shares")
-        self._said_last: dict[str, float] = {}
+        self._drain_announced: dict[str, float] = {}
         self._noted: set[str] = set()
         self._pause_until = 0.0
         self._notices: dict[str, None] = {}
@@ -252,24 +252,24 @@ class Coordinator:
             large = sum(granted.lease.kind != "files" for granted in self._granted.values())
             lease = self._manifest.next(self._next_size(), large_first=large <= len(self._granted) / 2)
             if lease is None:
-                self._say_last()
+                self._announce_drain()
                 return
             self._fences.make(lease, self._made)
 
-    def _say_last(self) -> None:
+    def _announce_drain(self) -> None:
         """Notify nodes that no lease waits, once everything is listed."""
         if not self._manifest.is_listed:
             return
         now = time.monotonic()
         for node in self._workers.nodes:
-            if now - self._said_last.get(node, -math.inf) >= RENOTIFY_SECONDS:
-                self._said_last[node] = math.inf
-                self._dealer.submit(self._say, node, self._workers.run_on(node, _node.say_last))
+            if now - self._drain_announced.get(node, -math.inf) >= RENOTIFY_SECONDS:
+                self._drain_announced[node] = math.inf
+                self._dealer.submit(self._say, node, self._workers.run_on(node, _node.announce_drain))
 
     def _say(self, node: str, say: Callable[[], bool]) -> None:
         if not say():
             again = time.monotonic()
-            self._events.put(lambda: self._said_last.update({node: again}))
+            self._events.put(lambda: self._drain_announced.update({node: again}))
 
     def _next_size(self) -> LeaseSize:
         left = None

@@ -32,7 +32,7 @@ LIST_BATCH = 5000
 """The most files that are added to the manifest in one step."""
 FIRST_SECONDS, MAX_SECONDS = 0.1, 1.0
 """The time to collect the first files that are added in one step, and the limit for later ones."""
-MAX_SAID_BYTES = 4096
+MAX_MESSAGE_BYTES = 4096
 """The length of the end of the listing process's messages that an error quotes."""
 LOOKS = 8
 """Directories of the destination that are listed at the same time."""
@@ -124,7 +124,7 @@ class Listing:
                 elif entry.get("kind") == "other":
                     self.notices[f"{entry['path']}: neither a file nor a directory, left out"] = None
             if listing.wait() != 0 or not ended:
-                errors.seek(max(0, errors.seek(0, io.SEEK_END) - MAX_SAID_BYTES))
+                errors.seek(max(0, errors.seek(0, io.SEEK_END) - MAX_MESSAGE_BYTES))
                 reason = errors.read().decode(errors="replace")
                 message = f"cannot list {redact_url(self._options.source)}: {reason.strip()}"
                 raise HitherError(message)

@@ -240,7 +240,7 @@ def take_share(job: str, share: dict[str, Any]) -> None:
     MoverFolder(job).take_share(share)
 
 
-def say_last(job: str) -> None:
+def announce_drain(job: str) -> None:
     """Notify this node's mover that no lease waits. Runs on a worker, next to its tasks."""
     MoverFolder(job).last.touch()
 

@@ -17,7 +17,7 @@ from hither.cluster._coordinator import Coordinator
 def coordinator():
     coordinator = Coordinator.__new__(Coordinator)
     coordinator._granted, coordinator._notices = {}, {}
-    coordinator._events, coordinator._said_last = queue.SimpleQueue(), {}
+    coordinator._events, coordinator._drain_announced = queue.SimpleQueue(), {}
     with ThreadPoolExecutor(1) as coordinator._dealer:
         yield coordinator
 
@@ -73,12 +73,12 @@ def test_a_node_that_could_not_be_told_that_no_lease_waits_is_told_again_after_a
 
     coordinator._manifest = SimpleNamespace(is_listed=True)
     coordinator._workers = SimpleNamespace(nodes={"a": None}, run_on=run_on)
-    coordinator._say_last()
+    coordinator._announce_drain()
     coordinator._events.get(timeout=60)()
-    coordinator._say_last()
+    coordinator._announce_drain()
     assert len(told) == 1
     monkeypatch.setattr(_coordinator, "RENOTIFY_SECONDS", 0.0)
-    coordinator._say_last()
+    coordinator._announce_drain()
     wait_until(lambda: not answers, "the second answer")
-    coordinator._say_last()
-    assert told == [("a", _node.say_last)] * 2
+    coordinator._announce_drain()
+    assert told == [("a", _node.announce_drain)] * 2

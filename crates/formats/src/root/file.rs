@@ -214,8 +214,8 @@ impl RootFile {
             let mut next = Vec::new();
             let mut missing = Vec::new();
             for (path, key) in level {
-                let dull = seen.len() >= MAX_DIRECTORIES || path.len() > MAX_PATH;
-                if dull || found.len() >= MAX_TREES || !seen.insert(key.seek) {
+                let is_beyond_limits = seen.len() >= MAX_DIRECTORIES || path.len() > MAX_PATH;
+                if is_beyond_limits || found.len() >= MAX_TREES || !seen.insert(key.seek) {
                     continue;
                 }
                 match self.directory(bytes, &key, &mut budget)? {

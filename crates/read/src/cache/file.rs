@@ -418,7 +418,7 @@ impl CachedFile {
                     file.cache.claim_ahead(entry, state.opened, &advice.same_request, u64::MAX);
                 state.work.urgent.extend(along);
             }
-            file.heed(state, advice, at, &lookup.snapshot);
+            file.apply_advice(state, advice, at, &lookup.snapshot);
         }
         file.drive(state);
         let lookups = lookups.iter().map(|(_, lookup)| lookup);

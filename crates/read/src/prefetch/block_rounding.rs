@@ -5,10 +5,10 @@
 //! fetched is a speculation, and the latest blocks are remembered, each with the reads that it
 //! saved.
 //!
-//! **Use.** A block costs a coin, and every read that a block spares earns one. A file begins with
-//! a few coins. So a program with locality keeps getting blocks, and one without gets exactly what
-//! it requests once the coins are spent, except for a small block now and then, in case its access
-//! pattern has changed.
+//! **Use.** A block costs a credit, and every read that a block spares earns one. A file begins
+//! with a few credits. So a program with locality keeps getting blocks, and one without gets
+//! exactly what it requests once the credits are spent, except for a small block now and then, in
+//! case its access pattern has changed.
 //!
 //! **Size.** The half of a block that does not contain the read decides. Where most blocks spare
 //! reads in that half, too, blocks are doubled; where most do not, they are halved.
@@ -29,16 +29,16 @@ const SLOTS: usize = 512;
 /// Maximum slots examined for one read; a longer read does not depend on blocks.
 const SLOTS_PER_READ: u64 = 8;
 /// Speculations that are remembered; a new one replaces the oldest.
-const BETS: usize = 32;
+const MAX_SPECULATIONS: usize = 32;
 /// The smallest block, and the one that a file begins with.
 const MIN_BLOCK: u64 = 16 << 10;
-/// Coins that a file begins with, and their maximum.
-const COINS: (u32, u32) = (8, 64);
-/// When there are no coins, bytes fetched without blocks before a block is tried again, as a
+/// Credits that a file begins with, and their maximum.
+const INITIAL_AND_MAX_CREDITS: (u32, u32) = (8, 64);
+/// When there are no credits, bytes fetched without blocks before a block is tried again, as a
 /// multiple of the block size.
 const EXACT_PER_TRIAL: u64 = 128;
 /// Share of speculations used from which on blocks are doubled, and below which they are halved.
-const WON: (f32, f32) = (0.7, 0.3);
+const USED_SHARES: (f32, f32) = (0.7, 0.3);
 
 /// The stretch of the file that one slot covers, with a bit for each kibibyte.
 #[derive(Debug, Clone, Copy, Default)]
@@ -69,7 +69,7 @@ pub(super) struct BlockRounding {
     max: u64,
     /// The size is fixed and nothing is learned.
     fixed: bool,
-    coins: u32,
+    credits: u32,
     /// Share of used speculations among the latest of this size.
     used: f32,
     /// Empty until there is a block, as is the table.
@@ -91,7 +91,7 @@ impl BlockRounding {
             size: if fixed { max } else { MIN_BLOCK.min(max) },
             max,
             fixed,
-            coins: COINS.0,
+            credits: INITIAL_AND_MAX_CREDITS.0,
             used: 0.5,
             speculations: Vec::new(),
             number: 0,
@@ -123,7 +123,7 @@ impl BlockRounding {
     }
 
     fn saved(&mut self, number: u64, range: &Range<u64>) {
-        self.coins = (self.coins + 1).min(COINS.1);
+        self.credits = (self.credits + 1).min(INITIAL_AND_MAX_CREDITS.1);
         let speculation = &mut self.speculations[place(number)];
         if speculation.number == number
             && !speculation.used
@@ -131,7 +131,7 @@ impl BlockRounding {
         {
             speculation.used = true;
             self.used += (1.0 - self.used) / 8.0;
-            if self.used > WON.0 && self.size < self.max {
+            if self.used > USED_SHARES.0 && self.size < self.max {
                 self.resize((self.size * 2).min(self.max));
             }
         }
@@ -152,12 +152,12 @@ impl BlockRounding {
         start..end
     }
 
-    /// The size of the block for which there are coins now; 0 for none.
+    /// The size of the block for which there are credits now; 0 for none.
     fn affordable(&mut self, range: &Range<u64>, most: u64) -> u64 {
         if self.max < MIN_BLOCK {
             return 0;
         }
-        if self.coins == 0 {
+        if self.credits == 0 {
             self.exact_bytes = self.exact_bytes.saturating_add(range.end - range.start);
             if self.exact_bytes < EXACT_PER_TRIAL * MIN_BLOCK {
                 return 0;
@@ -165,13 +165,13 @@ impl BlockRounding {
             self.exact_bytes = 0;
             self.resize(MIN_BLOCK);
         }
-        self.coins = self.coins.saturating_sub(1);
+        self.credits = self.credits.saturating_sub(1);
         self.size.min(1 << most.max(1).ilog2())
     }
 
     fn speculation(&mut self, range: &Range<u64>, block: Range<u64>) {
         if self.speculations.is_empty() {
-            self.speculations = vec![Speculation::default(); BETS];
+            self.speculations = vec![Speculation::default(); MAX_SPECULATIONS];
         }
         self.number += 1;
         let middle = block.start + (block.end - block.start) / 2;
@@ -185,7 +185,7 @@ impl BlockRounding {
         let lost = std::mem::replace(&mut self.speculations[place(self.number)], speculation);
         if lost.number > 0 && !lost.used && !self.fixed {
             self.used -= self.used / 4.0;
-            if self.used < WON.1 {
+            if self.used < USED_SHARES.1 {
                 self.resize((self.size / 2).max(MIN_BLOCK.min(self.max)));
             }
         }
@@ -230,7 +230,7 @@ impl BlockRounding {
 }
 
 fn place(number: u64) -> usize {
-    usize::try_from(number % BETS as u64).unwrap_or(0)
+    usize::try_from(number % MAX_SPECULATIONS as u64).unwrap_or(0)
 }
 
 fn index(stretch: u64) -> usize {
@@ -270,7 +270,7 @@ mod tests {
     fn random_reads_are_not_rounded_to_blocks() {
         let mut blocks = BlockRounding::new(256 << 10, false);
         let rounded = (0..10_000).filter(|n| miss(&mut blocks, n << 22) > 100).count();
-        assert_eq!(rounded, COINS.0 as usize);
+        assert_eq!(rounded, INITIAL_AND_MAX_CREDITS.0 as usize);
         // But for a trial for each 2 MiB read.
         let rounded = (0..30_000).filter(|n| miss(&mut blocks, n << 22) > 100).count();
         assert_eq!(rounded, 1);

@@ -42,8 +42,8 @@ fn failures() -> Vec<Fault> {
 }
 
 fn source() -> SimulatedSource {
-    let patience = Duration::from_secs(30);
-    named(SimulatedSource::new(content(), Link::G).with_max_connections(4).with_patience(patience))
+    let timeout = Duration::from_secs(30);
+    named(SimulatedSource::new(content(), Link::G).with_max_connections(4).with_timeout(timeout))
 }
 
 /// A name, by which replicas are distinguished.
@@ -138,9 +138,8 @@ async fn bytes_received_before_a_replica_fails_are_kept() {
 async fn bytes_of_which_the_end_of_the_response_shows_a_change_fail_the_request() {
     let at_end = |error| source().with_fault(0, Fault::FailAtEnd(error));
     let changed = || at_end(Error::new(ErrorKind::Changed, "the file is longer"));
-    let silent = || {
-        source().with_patience(Duration::from_secs(300)).with_fault(0, Fault::Stall { after: 0 })
-    };
+    let silent =
+        || source().with_timeout(Duration::from_secs(300)).with_fault(0, Fault::Stall { after: 0 });
     let request = Request { ranges: vec![0..1_000], ..Request::default() };
     for (sources, requests) in
         [([changed(), source(), source()], [1, 0, 0]), ([silent(), changed(), source()], [1, 1, 0])]
@@ -373,7 +372,7 @@ async fn a_file_is_not_shared_with_another_name_of_its_server() {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_is_too_large_for_another_replica_than_the_leader_goes_on() {
     let too_large = || source().with_fault(0, Fault::Fail(Error::new(ErrorKind::TooLarge, "no")));
-    let silent = source().with_patience(Duration::from_secs(3));
+    let silent = source().with_timeout(Duration::from_secs(3));
     let request = Request { ranges: vec![0..1_000], ..Request::default() };
     // The leader fails first, or after its request was hedged.
     for leader in [

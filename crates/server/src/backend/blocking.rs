@@ -76,7 +76,7 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
 
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const TIMEOUT: Duration = Duration::from_secs(60);
 
     #[test]
     fn dropping_a_task_ends_its_work_and_begins_no_queued_work() {
@@ -92,12 +92,12 @@ mod tests {
             }
             ended.send("cancelled").unwrap();
         });
-        begins.recv_timeout(PATIENCE).unwrap();
+        begins.recv_timeout(TIMEOUT).unwrap();
         let (queued, begins) = mpsc::channel::<()>();
         drop(spawn(move |_| queued.send(())));
         drop(running);
-        assert_eq!(ends.recv_timeout(PATIENCE), Ok("cancelled"));
-        assert!(begins.recv_timeout(PATIENCE).is_err(), "queued work was dropped");
+        assert_eq!(ends.recv_timeout(TIMEOUT), Ok("cancelled"));
+        assert!(begins.recv_timeout(TIMEOUT).is_err(), "queued work was dropped");
     }
 
     #[test]

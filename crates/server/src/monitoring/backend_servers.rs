@@ -33,7 +33,7 @@ const METRICS: [(&str, &str, &str, Samples); 4] = [
     (
         "hither_endpoint_questions_total",
         "counter",
-        "Questions to the endpoint.",
+        "Requests to the endpoint.",
         |server, name, out| {
             for (outcome, count) in [("answered", server.answered), ("failed", server.failed)] {
                 let _ = writeln!(

@@ -375,10 +375,10 @@ mod tests {
         figures.complete = true;
         assert_eq!(metrics.active(), (1, 0));
         metrics.end(&figures);
-        let odd =
+        let unexpected =
             RequestStats { status: 503, ..RequestStats::of(&Method::from_bytes(b"BREW").unwrap()) };
-        metrics.begin(odd.method);
-        metrics.end(&odd);
+        metrics.begin(unexpected.method);
+        metrics.end(&unexpected);
         let copies = CopyTotals { failed: 2, bytes_pushed: 7, active: 1, ..CopyTotals::default() };
         let levels = GaugeValues { lines_lost: 5, copies, ..GaugeValues::default() };
         let text = metrics.text(&levels);

@@ -56,7 +56,7 @@ pub(crate) trait BlockSource: Send + Debug + 'static {
     /// Sets the length of the blocks that are not laid out yet, if the source can change it.
     fn set_block_bytes(&mut self, _bytes: usize) {}
     /// Returns true if making the next block takes longer than waking another thread.
-    fn is_laborious(&self) -> bool {
+    fn is_expensive(&self) -> bool {
         false
     }
 }
@@ -201,7 +201,7 @@ impl BlockBody {
 
     /// Has another thread make the block after the one being made in place, if that helps.
     fn share(&mut self, source: &mut dyn BlockSource) {
-        if source.is_laborious()
+        if source.is_expensive()
             && source.is_page_cached()
             && let Some(permit) = self.memory.help()
             && let Some(buffer) = self.memory.try_borrow(source.next_bytes(), &self.quota)

@@ -176,7 +176,7 @@ impl BlockSource for RangeEncoder {
         }
     }
 
-    fn is_laborious(&self) -> bool {
+    fn is_expensive(&self) -> bool {
         self.next.reads().len() >= MANY_READS
     }
 }

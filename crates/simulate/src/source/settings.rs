@@ -63,8 +63,8 @@ impl SimulatedSource {
     /// Sets the no-progress timeout: a stalled response fails after this time. By default it never
     /// fails.
     #[must_use]
-    pub fn with_patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
@@ -79,7 +79,7 @@ impl SimulatedSource {
     /// Omits the size of the file from all responses.
     #[must_use]
     pub fn without_size(mut self) -> Self {
-        self.tells_size = false;
+        self.states_size = false;
         self
     }
 

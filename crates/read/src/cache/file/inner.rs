@@ -61,7 +61,7 @@ impl CachedFileInner {
         advice: &Advice,
     ) {
         state.bound = true;
-        self.heed(&mut state, advice, at, &lookup.snapshot);
+        self.apply_advice(&mut state, advice, at, &lookup.snapshot);
         drop(state);
         self.record(std::slice::from_ref(range), ReadTimes::at_once(at), lookup);
     }
@@ -103,7 +103,7 @@ impl CachedFileInner {
 
     /// Queues and cancels prefetches as the prefetcher advises; ranges that join the request of the
     /// read are claimed with it.
-    pub(crate) fn heed(
+    pub(crate) fn apply_advice(
         self: &Arc<Self>,
         state: &mut CachedFileState,
         advice: &Advice,

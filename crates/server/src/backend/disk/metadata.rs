@@ -54,12 +54,12 @@ impl DiskMetadata {
             FileType::Symlink => FileKind::Link,
             _ => FileKind::Other,
         };
-        let born = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::BTIME);
+        let created = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::BTIME);
         Self {
             kind,
             size: if kind == FileKind::File { stat.stx_size } else { 0 },
             modified: time(stat.stx_mtime),
-            created: born.then(|| time(stat.stx_btime)),
+            created: created.then(|| time(stat.stx_btime)),
             touched: time(stat.stx_ctime),
             device: (stat.stx_dev_major, stat.stx_dev_minor),
             inode: stat.stx_ino,
@@ -90,8 +90,8 @@ impl DiskMetadata {
 
     fn entry_with(&self, is_strong: bool) -> EntryMetadata {
         let weak = if is_strong { "" } else { "W/" };
-        let (inode, size, changed, born) = self.key();
-        let etag = format!("{weak}\"{inode:x}-{size:x}-{changed:x}-{born:x}\"");
+        let (inode, size, changed, created) = self.key();
+        let etag = format!("{weak}\"{inode:x}-{size:x}-{changed:x}-{created:x}\"");
         EntryMetadata {
             kind: self.kind,
             size: Some(self.size),
@@ -126,8 +126,8 @@ impl DiskMetadata {
 
     /// The file and the version of its bytes, as numbers.
     pub(crate) fn key(&self) -> Key {
-        let born = self.created.map_or(0, nanoseconds);
-        (self.inode, self.size, nanoseconds(self.modified), born)
+        let created = self.created.map_or(0, nanoseconds);
+        (self.inode, self.size, nanoseconds(self.modified), created)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::slow_reader;
 use crate::hostile::{frame, requesting};
-use crate::rig::{PATIENCE, Served};
+use crate::rig::{Served, TIMEOUT};
 use crate::running::metric;
 use hither_server::Settings;
 use hither_testkit::waiting::wait_until;
@@ -136,7 +136,7 @@ fn an_idle_connection_leaves_a_full_server_for_a_new_one() {
         let ended = ended.clone();
         std::thread::spawn(move || ended.send(stream.read_to_end(&mut Vec::new()).is_ok()));
     }
-    assert_eq!(one.recv_timeout(PATIENCE), Ok(true), "one of them has ended");
+    assert_eq!(one.recv_timeout(TIMEOUT), Ok(true), "one of them has ended");
 }
 
 #[test]
