@@ -410,6 +410,8 @@ class Coordinator:
             node.workers.add(worker)
             self._manifest.add_workers({worker: node.name})
         node.add_sources(event["sources"])
+        # Also for a lease that was taken back: its node may have no other to report on.
+        self._workers.reported(worker, event["alive"])
         granted = self._granted.get(event["lease"])
         if granted is None:
             return
@@ -425,7 +427,6 @@ class Coordinator:
         if event["alive"] != granted.beat:
             # The task lives, and so does the mover.
             granted.beat, granted.last_seen = event["alive"], now
-            self._workers.suspect(worker, suspected=False)
         elif granted.last_seen is None:
             granted.last_seen = now
         node.open[event["lease"]] = event["arrived"]

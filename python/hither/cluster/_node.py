@@ -189,17 +189,17 @@ def carry_out(job: str, name: str, lease: bytes, size: int, source_addresses: Se
     is_ending = False
     while True:
         result = folder.result(name)
-        if result is not None:
-            sources = _progress(folder.status(), name)["sources"]
-            return {**result, "node": node_name(), "seconds": time.monotonic() - began, "sources": sources}
         now = time.monotonic()
-        if now - reported >= REPORT_SECONDS:
+        if result is not None or now - reported >= REPORT_SECONDS:
             reported = now
             beat = _beat(folder)
             progress = _progress(folder.status(), name)
             has_share = folder.share() is not None
             event = {"lease": name, "node": node_name(), "alive": beat, "has_share": has_share}
             _report(job, {**event, **progress})
+            if result is not None:
+                # The report above is all that is received of a lease that was taken back.
+                return {**result, "node": node_name(), "seconds": now - began, "sources": progress["sources"]}
             if not folder.has(name):
                 message = f"the lease was removed from {node_name()}"
                 raise RuntimeError(message)

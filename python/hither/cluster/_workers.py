@@ -73,6 +73,7 @@ class Workers:
         """The nodes, by their names."""
         self.last_seen: dict[str, float] = {}
         """The time of each worker's last report."""
+        self._beats: dict[str, float] = {}
 
     def suspect(self, worker: str | None, *, suspected: bool = True) -> None:
         """Suspect a worker, or trust it again."""
@@ -80,6 +81,12 @@ class Workers:
             (self._suspected.add if suspected else self._suspected.discard)(worker)
         for node in self.nodes.values():
             node.is_suspected = bool(node.workers & self._suspected)
+
+    def reported(self, worker: str, beat: float) -> None:
+        """Trust a worker again that reports another time of its mover's status than before."""
+        if beat != self._beats.get(worker, 0.0):
+            self._beats[worker] = beat
+            self.suspect(worker, suspected=False)
 
     def node(self, name: str) -> NodeFigures:
         """Return the figures of a node."""

@@ -11,6 +11,7 @@ import pytest
 from bench.harness.waiting import wait_until
 from hither.cluster import ClusterLostError, _coordinator, _node
 from hither.cluster._coordinator import Coordinator
+from hither.cluster._workers import Workers
 
 
 @pytest.fixture
@@ -62,6 +63,30 @@ def test_no_node_is_suspected_whose_report_waits(coordinator, monkeypatch):
     late.last_seen = -math.inf
     coordinator._wait()
     assert (suspected, taken) == (["tcp://a"], ["1.1"])
+
+
+def test_a_suspected_node_gets_work_again_when_its_mover_lives(coordinator, monkeypatch):
+    workers = coordinator._workers = Workers(None, "job")
+    monkeypatch.setattr(workers, "threads", lambda: {"tcp://a": 1, "tcp://b": 1})
+    coordinator._manifest = SimpleNamespace(add_workers=lambda _: None)
+    coordinator._shares = SimpleNamespace(began=lambda *_: None)
+    taken = []
+    monkeypatch.setattr(coordinator, "_take_back", lambda name: taken.append(coordinator._granted.pop(name)))
+    lease = SimpleNamespace(lease=SimpleNamespace(name="1.1"), last_seen=None, beat=0.0, worker=None)
+    coordinator._granted["1.1"] = lease
+    report = {"lease": "1.1", "node": "a", "worker": "tcp://a", "sources": {}, "has_share": True, "arrived": 0}
+    coordinator._reported({**report, "alive": 5.0})
+    assert workers.trusted() is None
+    lease.last_seen = -math.inf
+    coordinator._look_for_silence()
+    assert (workers.trusted(), taken) == (["tcp://b"], [lease])
+    # The task reports again, but nothing new of the mover.
+    coordinator._reported({**report, "alive": 5.0})
+    assert workers.trusted() == ["tcp://b"]
+    coordinator._reported({**report, "alive": 6.0})
+    assert (workers.trusted(), workers.nodes["a"].is_suspected) == (None, False)
+    # The lease stays taken back.
+    assert coordinator._granted == {}
 
 
 def test_a_node_that_could_not_be_told_that_no_lease_waits_is_told_again_after_a_pause(coordinator, monkeypatch):

@@ -72,6 +72,25 @@ def test_a_task_ends_though_its_mover_is_given_no_share(monkeypatch):
         _node.carry_out("a" * 16, "1.1", _node.packed({}), 1, [])
 
 
+def test_a_task_reports_once_more_when_its_lease_has_ended(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(secede=None))
+    reports = []
+    monkeypatch.setattr(_node, "_report", lambda _, event: reports.append(event))
+    status = folder.path / "status.json"
+    status.write_text("{}")
+
+    def ended(*_):
+        # As a mover does that was stopped, and finds the fence gone before the task looks again.
+        status.write_text('{"leases": {"1.1": 7}}')
+        os.utime(status, (9, 9))
+        (folder.path / "results" / "1.1.json").write_text("{}")
+
+    monkeypatch.setattr(_node.MoverFolder, "ensure_mover", ended)
+    _node.carry_out("a" * 16, "1.1", _node.packed({}), 100, [])
+    assert [(it["lease"], it["arrived"]) for it in reports] == [("1.1", 0), ("1.1", 7)]
+    assert reports[1]["alive"] == 9.0
+
+
 def test_a_folder_of_another_user_is_refused(folder, monkeypatch):
     me = os.geteuid()
     monkeypatch.setattr(_node.os, "geteuid", lambda: me + 1)
