@@ -264,8 +264,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     /// The time at which a job fails that received nothing of its own, whatever others received.
     pub(super) fn starved_at(&self, job: &RunningJob) -> Instant {
         // Written bytes have to be sent first.
-        let writes =
-            matches!(job, RunningJob::Ask(operation) if operation.ask.what.name().is_some());
+        let writes = matches!(
+            job,
+            RunningJob::Ask(operation) if matches!(operation.ask.what, Operation::Write(..))
+        );
         let sent = if writes { self.sent_bytes } else { job.progressed() };
         let since = job.progressed().max(sent);
         since + max_deferred(Some(job)) + self.parts.config.first_byte_timeout

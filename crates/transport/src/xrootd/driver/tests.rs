@@ -13,8 +13,12 @@ use hither_xrd::wire::{
     self, ErrorCode, FileHandle, LoginResponse, OpenResponse, ProtocolResponse, SessionId,
     StatInfo, StreamId,
 };
+use std::ops::Range;
 use tokio::io::DuplexStream;
 use tokio::sync::oneshot;
+
+/// The length of a request for a part of a long range.
+const PIECE: u64 = 128 * 1024;
 
 /// Responses to one request, each after a number of seconds. From the second one on, they are
 /// asynchronous unless they are partial.
@@ -81,7 +85,11 @@ async fn flush(connection: &mut Connection, stream: &mut DuplexStream) {
 }
 
 fn opened() -> Response {
-    let status = StatInfo { size: 1000, modified: 5, ..StatInfo::default() };
+    opened_with(1000)
+}
+
+fn opened_with(size: u64) -> Response {
+    let status = StatInfo { size, modified: 5, ..StatInfo::default() };
     Response::opened(&OpenResponse { handle: FileHandle([0; 4]), status: Some(status) })
 }
 
@@ -102,24 +110,32 @@ async fn read_beside(
     other: Option<SessionCommand>,
     script: impl Fn(&wire::Request, usize) -> Script + Send + Sync + 'static,
 ) -> (Result<FileVersion, JobError>, Duration) {
+    read_range(0..10, |_| other, script).await
+}
+
+/// The result of a read of this range in a session that has another job, too.
+async fn read_range(
+    range: Range<u64>,
+    other: impl FnOnce(&Arc<SharedFile>) -> Option<SessionCommand>,
+    script: impl Fn(&wire::Request, usize) -> Script + Send + Sync + 'static,
+) -> (Result<FileVersion, JobError>, Duration) {
     let (ours, theirs) = tokio::io::duplex(1 << 16);
     let server = tokio::spawn(serve(theirs, script));
     let mut setup = SessionConfig::new("test");
     setup.pipelining = Pipelining::Login;
     let (orders, mut commands) = command_channel();
     let (reply, came) = oneshot::channel();
-    let request = Request { ranges: vec![0..10], ..Request::default() };
     let name = Arc::new(SharedFile::for_reading("/f".to_owned()));
-    let fetch = ReadJob { name, request, sink: Box::new(|_| ()), round_trip: 1, reply };
-    orders.send(SessionCommand::Fetch(1, fetch));
-    other.into_iter().for_each(|other| orders.send(other));
+    orders.send(SessionCommand::Fetch(1, read_job(&name, range, reply)));
+    other(&name).into_iter().for_each(|other| orders.send(other));
     let parts = DriverParts {
         session: Session::new(setup),
         first: Vec::new(),
         commands: &mut commands,
         meter: Arc::new(ConnectionMeter::new(Arc::default(), PoolProgress::default())),
         load: Arc::new(SessionLoad::alone()),
-        config: TransportConfig::default(),
+        // The server has no checksums of pages.
+        config: TransportConfig { verify: PageChecksums::Never, ..TransportConfig::default() },
         name: "root://test".to_owned(),
         rtt: Duration::from_millis(1),
         round_trip: 1,
@@ -138,6 +154,15 @@ async fn read_beside(
     seen
 }
 
+fn read_job(
+    name: &Arc<SharedFile>,
+    range: Range<u64>,
+    reply: oneshot::Sender<Result<FileVersion, JobError>>,
+) -> ReadJob {
+    let request = Request { ranges: vec![range], ..Request::default() };
+    ReadJob { name: Arc::clone(name), request, sink: Box::new(|_| ()), round_trip: 1, reply }
+}
+
 fn kind(came: Result<FileVersion, JobError>) -> ErrorKind {
     match came {
         Err(JobError::Failed(error)) => error.kind(),
@@ -147,6 +172,24 @@ fn kind(came: Result<FileVersion, JobError>) -> ErrorKind {
 
 fn ten() -> Response {
     Response::Ok(Bytes::from_static(&[1; 10]))
+}
+
+/// The response to a read of one range or of several; none to another request.
+fn zeros(request: &wire::Request) -> Option<Response> {
+    let mut bytes = Vec::new();
+    match request {
+        wire::Request::Read { length, .. } => bytes.resize(*length as usize, 0),
+        wire::Request::ReadVector(segments) => {
+            for wire::Segment { handle, length, offset } in segments {
+                bytes.extend(handle.0);
+                bytes.extend(length.to_be_bytes());
+                bytes.extend(offset.to_be_bytes());
+                bytes.resize(bytes.len() + *length as usize, 0);
+            }
+        }
+        _ => return None,
+    }
+    Some(Response::Ok(bytes.into()))
 }
 
 #[tokio::test(start_paused = true)]
@@ -291,6 +334,37 @@ async fn a_request_without_a_response_fails_while_others_get_theirs() {
     let listed_before = std::iter::from_fn(|| entries.try_recv().ok()).count();
     assert!(listed_before > 60, "{listed_before}");
     drop(listed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_without_a_response_fails_whatever_else_is_sent() {
+    for opens in [true, false] {
+        let (reply, operated) = oneshot::channel();
+        let lost = Arc::new(SharedFile::for_reading("/lost".to_owned()));
+        let what = if opens { Operation::Open(lost) } else { Operation::Close(lost) };
+        let other = SessionCommand::Ask(2, OperationJob { what, round_trip: 1, reply });
+        let start = Instant::now();
+        let operated = tokio::spawn(async move {
+            let came = operated.await.unwrap();
+            (came, start.elapsed().as_secs())
+        });
+        // Each response to the read is followed by another request.
+        let (came, took) = read_range(
+            0..100 * PIECE,
+            |_| Some(other),
+            move |request, _| match request {
+                wire::Request::Open(open) if opens && open.path == "/lost" => Vec::new(),
+                wire::Request::Open(_) => vec![(0, opened_with(100 * PIECE))],
+                request => zeros(request).map(|zeros| (10, zeros)).into_iter().collect(),
+            },
+        )
+        .await;
+        assert!(came.is_ok() && took.as_secs() > 900, "{came:?} {took:?}");
+        match operated.await.unwrap() {
+            (Err(JobError::Failed(error)), 660) => assert_eq!(error.kind(), ErrorKind::Timeout),
+            other => panic!("{opens}: {other:?}"),
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]
