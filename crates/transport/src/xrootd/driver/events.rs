@@ -172,10 +172,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         }
     }
 
-    /// The server does not know a file handle that it gave out. The next read opens the file again.
+    /// The server does not know a file handle that it gave out. The next read opens the file again;
+    /// long ranges end with what has been requested.
     fn forget(&mut self, name: u64) {
-        if let Some(OpenedFile { file, .. }) = self.files.remove(&name) {
-            self.parts.session.close(file);
+        let error = self.failure(&self.shown(name), RequestError::NotOpen);
+        let Some(OpenedFile { file, .. }) = self.files.remove(&name) else { return };
+        self.parts.session.close(file);
+        for job in self.jobs.values_mut().filter(|job| job.is_on(name)) {
+            if let RunningJob::Fetch(fetching) = job
+                && !fetching.rest.is_empty()
+            {
+                fetching.rest = 0..0;
+                fetching.trouble.get_or_insert_with(|| error.clone());
+            }
         }
     }
 

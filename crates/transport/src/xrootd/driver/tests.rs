@@ -113,7 +113,8 @@ async fn read_beside(
     read_range(0..10, |_| other, script).await
 }
 
-/// The result of a read of this range in a session that has another job, too.
+/// The result of a read of this range in a session that has another job, too, maybe of the same
+/// file.
 async fn read_range(
     range: Range<u64>,
     other: impl FnOnce(&Arc<SharedFile>) -> Option<SessionCommand>,
@@ -365,6 +366,28 @@ async fn an_operation_without_a_response_fails_whatever_else_is_sent() {
             other => panic!("{opens}: {other:?}"),
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_read_fails_at_once_when_the_server_has_lost_its_file() {
+    let (reply, _refused) = oneshot::channel();
+    let other =
+        |name: &Arc<SharedFile>| Some(SessionCommand::Fetch(2, read_job(name, 0..10, reply)));
+    let (came, took) = read_range(0..100 * PIECE, other, |request, _| match request {
+        wire::Request::Open(_) => vec![(0, opened_with(100 * PIECE))],
+        wire::Request::Read { length: 10, .. } => {
+            vec![(0, Response::error(ErrorCode::FILE_NOT_OPEN, "not an open file"))]
+        }
+        request => zeros(request).map(|zeros| (0, zeros)).into_iter().collect(),
+    })
+    .await;
+    match came {
+        Err(JobError::Failed(error)) => {
+            assert_eq!(error.retry(), Retry::SameServer { after: Duration::ZERO });
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(took, Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]
