@@ -140,17 +140,25 @@ impl Semaphore {
         Self { free: Mutex::new(most.max(1)), left: Condvar::new() }
     }
 
-    /// Runs `work` with a permit; waits for the permit.
+    /// Runs `work` with a permit, which returns also if `work` panics; waits for the permit.
     pub(crate) fn pass<T>(&self, work: impl FnOnce() -> T) -> T {
         let free = lock(&self.free);
         let mut free =
             self.left.wait_while(free, |free| *free == 0).unwrap_or_else(PoisonError::into_inner);
         *free -= 1;
         drop(free);
-        let done = work();
-        *lock(&self.free) += 1;
-        self.left.notify_one();
-        done
+        let _permit = Permit(self);
+        work()
+    }
+}
+
+/// A permit of a semaphore, until it is dropped.
+struct Permit<'a>(&'a Semaphore);
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.free) += 1;
+        self.0.left.notify_one();
     }
 }
 
@@ -200,6 +208,14 @@ pub(crate) fn run_parallel<A: Sync, T: Send>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_closure_that_panics_returns_its_permit() {
+        let gate = Semaphore::new(1);
+        let pass = || gate.pass(|| panic!("a defect"));
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(pass)).is_err());
+        assert_eq!(*lock(&gate.free), 1);
+    }
 
     #[test]
     fn results_come_in_the_order_of_the_arguments() {
