@@ -2,7 +2,7 @@
 
 use crate::border::free;
 use crate::foreign::c_string;
-use hither::{Error, ErrorKind, Retry};
+use hither::{Error, ErrorKind, Retry, defect};
 use std::any::Any;
 use std::ffi::{CString, c_char};
 
@@ -114,9 +114,7 @@ impl ErrorObject {
 
     /// Creates the error for a panic of the library.
     pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> Self {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-        let message = c_string(&format!("a defect of hither, please report it: {text}"));
+        let message = c_string(&defect(panic));
         Self { kind: Kind::Internal, message, retry: RetryAdvice::Never, retry_after: 0.0 }
     }
 

@@ -31,6 +31,7 @@
 
 mod client;
 mod copy;
+mod defect;
 mod explanation;
 mod file;
 mod mover;
@@ -58,6 +59,7 @@ pub use client::stat::UrlStat;
 pub use client::storage_path::StoragePath;
 pub use copy::local_time::{bandwidth_limiter, minute_of_week};
 pub use copy::third_party::ThirdParty;
+pub use defect::defect;
 pub use explanation::{Explanation, MeasuredJob};
 pub use file::open_options::OpenOptions;
 pub use file::{FileStat, RemoteFile};

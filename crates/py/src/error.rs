@@ -3,6 +3,7 @@
 use hither::{Error, ErrorKind, FormatError, Suggestion};
 use pyo3::types::PyAnyMethods;
 use pyo3::{PyErr, Python, pyfunction};
+use std::any::Any;
 use std::error::Error as _;
 
 /// Classes of `hither.exceptions`.
@@ -48,6 +49,11 @@ pub(crate) fn to_exception(error: &Error) -> PyErr {
         ErrorKind::Local => classes::LocalError::new_err(message),
         _ => classes::HitherError::new_err(message),
     }
+}
+
+/// Creates the exception for a panic of the library.
+pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> PyErr {
+    classes::HitherError::new_err(hither::defect(panic))
 }
 
 /// Creates the exception for the use of an object that is closed or belongs to another process.

@@ -9,7 +9,7 @@
 //! Threads of the runtime never wait for the GIL, which a program may hold while it computes: they
 //! serve sockets. Blocking threads deliver the results.
 
-use crate::error::{invalid, to_exception};
+use crate::error::{invalid, of_panic, to_exception};
 use crate::fork::ClientHandle;
 use crate::shutdown::InterpreterGuard;
 use futures_util::FutureExt;
@@ -19,6 +19,7 @@ use hither_core::sync::lock;
 use pyo3::exceptions::asyncio::CancelledError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::AbortHandle;
@@ -98,7 +99,7 @@ impl Job {
         let runtime = client.client().runtime().clone();
         let hand_over = runtime.clone();
         let task = runtime.spawn(async move {
-            let done = future.await;
+            let done = AssertUnwindSafe(future).catch_unwind().await;
             // Not aborted with the job, because the event loop waits for the result. It keeps the
             // client: a runtime that ends drops what has not begun.
             drop(hand_over.spawn_blocking(move || {
@@ -130,11 +131,19 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn settle(self, done: Result<Conversion, Error>) {
+    /// Sets the result, also after a panic: the event loop would wait for it for ever.
+    fn settle(self, done: std::thread::Result<Result<Conversion, Error>>) {
         // `None` if the interpreter is shutting down: the result is no longer needed.
         let Some(_inside) = InterpreterGuard::enter() else { return };
         Python::try_attach(|py| {
-            let made = done.map_err(|error| to_exception(&error)).and_then(|convert| convert(py));
+            let convert = |done: Result<Conversion, Error>| {
+                let made = done.map_err(|error| to_exception(&error));
+                // An exception is an object only once it is used.
+                made.and_then(|convert| convert(py)).inspect_err(|error| _ = error.value(py))
+            };
+            let made = done
+                .and_then(|done| catch_unwind(AssertUnwindSafe(|| convert(done))))
+                .unwrap_or_else(|panic| Err(of_panic(&*panic)));
             let settle = Bound::new(py, Settle { made: Mutex::new(Some(made)) });
             let scheduled = settle.and_then(|settle| {
                 let context = PyDict::new(py);

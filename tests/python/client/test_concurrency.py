@@ -44,6 +44,27 @@ def test_async_errors_are_raised_where_they_are_awaited(site, client):
         asyncio.run(use())
 
 
+def test_a_panic_is_an_error_where_its_result_is_awaited(site):
+    # Without its class the exception cannot be made, which is a panic.
+    program = """
+        import asyncio, sys, hither
+        from hither import exceptions
+
+        del exceptions.NotFoundError
+
+        async def use():
+            with hither.Client(store=False, anonymous=True) as client:
+                await asyncio.wait_for(client.open(sys.argv[1]).read_at_async(0, 1), 60)
+
+        try:
+            asyncio.run(use())
+        except hither.exceptions.HitherError as error:
+            print(type(error).__name__, error)
+    """
+    ended = run(program, site.url("gone"))
+    assert "HitherError a defect of hither, please report it: failed to import" in ended.stdout, ended.stderr
+
+
 def test_a_cancelled_task_cancels_its_read(site, client, content):
     url = site.put("f", content)
 
