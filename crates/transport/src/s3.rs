@@ -203,33 +203,32 @@ impl S3Storage {
     /// The metadata of a file; `None` if there is none of this name.
     async fn file(&self, path: &str) -> Result<Option<ObjectMeta>> {
         let key = self.named(path)?;
-        let head = || async {
-            match self.store.head(&key).await {
-                Ok(meta) => Ok(Some(meta)),
-                Err(object_store::Error::NotFound { .. }) => Ok(None),
-                Err(error) => Err(self.failed(path, error)),
-            }
-        };
         let attempt = || async {
-            let error = match head().await {
-                Err(error) if http_connector::is_internal(&error) => error,
-                result => return result.map_err(Failed::finally),
+            let error = match self.store.head(&key).await {
+                Ok(meta) => return Ok(Some(meta)),
+                Err(object_store::Error::NotFound { .. }) => return Ok(None),
+                Err(error) => self.failed(path, error),
             };
-            // Some stores keep files in directories and fail at one (s3s-fs 0.14), however often
-            // it is requested. Other stores may have an object of that name, too.
-            match self.is_directory(path).await {
-                Ok(true) => {}
-                // It was repeated already.
-                Err(error)
-                    if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout) =>
-                {
-                    return Err(Failed::finally(error));
-                }
-                _ => return Err(Failed::from(error)),
+            if !http_connector::is_internal(&error) {
+                return Err(Failed::finally(error));
             }
-            match head().await {
-                Err(error) if http_connector::is_internal(&error) => Ok(None),
-                result => result.map_err(Failed::finally),
+            // Some stores keep files in directories and fail at one (s3s-fs 0.14), however often
+            // it is requested. Other stores may have an object of that name, too, which a list of
+            // its key shows.
+            let is_only_directory = match self.is_directory(path).await {
+                Ok(true) => self.is_listed(path).await.map(|is_listed| !is_listed),
+                result => result,
+            };
+            match is_only_directory {
+                Ok(true) => Ok(None),
+                Ok(false) => Err(Failed::from(error)),
+                // The list was repeated already.
+                Err(failed)
+                    if matches!(failed.kind(), ErrorKind::Unavailable | ErrorKind::Timeout) =>
+                {
+                    Err(Failed::finally(failed))
+                }
+                Err(_) => Err(Failed::from(error)),
             }
         };
         let policy = self.network.config().retry_policy();

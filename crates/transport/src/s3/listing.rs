@@ -82,6 +82,18 @@ impl S3Storage {
         Ok(!found.objects.is_empty())
     }
 
+    /// Returns true if a list shows the object at `path`. Its key comes before all that begin with
+    /// it, so the first page has it.
+    pub(super) async fn is_listed(&self, path: &str) -> Result<bool> {
+        self.key(path)?;
+        let options = PaginatedListOptions::default();
+        let answer = self.store.list_paginated(Some(path), options).await;
+        let mut answer = answer.map_err(|error| self.failed(path, error))?;
+        let page = answer.result.extensions.remove::<ObjectList>();
+        let page = page.ok_or_else(|| self.strange_list(path, "the answer is not a list"))?;
+        Ok(page.objects.iter().any(|object| object.key == path))
+    }
+
     pub(super) async fn list_directory(&self, path: &str) -> Result<Listing> {
         let prefix = prefix(path);
         let found = self.pages(path, Some("/"), |_| false).await?;

@@ -5,6 +5,9 @@ use hither_auth::Secret;
 use hither_core::storage::FileKind;
 use hither_core::{ErrorKind, Storage};
 use hither_read::{Reader, ReaderConfig};
+use hither_testkit::mock_http::webdav::{
+    MockWebDavServer, PlannedFault, Protocol, WebDavBehaviour, WebDavFault,
+};
 use hither_testkit::storage_conformance::{NAMES, StorageFeatures, check, put, read};
 use hither_transport::{Network, S3Config, S3Storage, TransportConfig};
 use std::sync::Arc;
@@ -73,10 +76,24 @@ async fn a_directory_of_a_store_that_fails_at_its_head_is_found_at_once() {
     let requests = || network.counters().totals().requests;
     let before = requests();
     assert_eq!(storage.stat("dir").await.unwrap().kind, FileKind::Directory);
-    // Two HEADs with a list between them, and another list: a directory is looked at once more.
+    // A HEAD, a list of what is below it, a list of its own key, and one more of what is below.
     assert_eq!(requests() - before, 4);
     assert_eq!(storage.stat("other").await.unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(requests() - before, 6);
+}
+
+/// Other stores have objects below an object, and may fail at its HEAD for a moment.
+#[tokio::test]
+async fn an_object_with_others_below_it_is_a_file_though_its_head_fails() {
+    let fault = WebDavFault::Status(500);
+    let failed = PlannedFault { method: "HEAD", nth: 0, times: 2, fault };
+    let behaviour = WebDavBehaviour { protocol: Protocol::S3, ..WebDavBehaviour::default() };
+    let server = MockWebDavServer::behaving(behaviour, vec![failed]).unwrap();
+    server.store("/bucket/a/b", b"1");
+    server.store("/bucket/a", b"12345");
+    let config = S3Config { endpoint: Some(server.origin()), ..config(0) };
+    let found = bucket(&config).0.stat("a").await.unwrap();
+    assert_eq!((found.kind, found.size), (FileKind::File, Some(5)), "{:?}", server.log());
 }
 
 #[tokio::test]
