@@ -150,8 +150,8 @@ impl Network {
     /// # Errors
     ///
     /// `error`, if it is not a refusal, or the server has refused for too long.
-    pub(crate) async fn outlast(&self, location: &Location, error: Error) -> Result<()> {
-        self.shared.dialer.outlast(location, self.config(), error).await
+    pub(crate) async fn wait_for_restart(&self, location: &Location, error: Error) -> Result<()> {
+        self.shared.dialer.wait_for_restart(location, self.config(), error).await
     }
 
     /// The failure of a request of an operation that began at `began`. The operation ends with it

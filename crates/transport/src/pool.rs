@@ -225,7 +225,7 @@ impl Pool {
     pub(crate) async fn acquire(self: &Arc<Self>) -> Result<PooledConnection> {
         loop {
             match self.acquire_now().await {
-                Err(error) => self.outlast(error).await?,
+                Err(error) => self.wait_for_restart(error).await?,
                 acquired => return acquired,
             }
         }
@@ -236,8 +236,8 @@ impl Pool {
     /// # Errors
     ///
     /// `error`, if it is not a refusal, or the server has refused for too long.
-    pub(crate) async fn outlast(&self, error: Error) -> Result<()> {
-        self.shared.dialer.outlast(&self.location, self.config(), error).await
+    pub(crate) async fn wait_for_restart(&self, error: Error) -> Result<()> {
+        self.shared.dialer.wait_for_restart(&self.location, self.config(), error).await
     }
 
     /// A connection for one request, which fails at once if the server refuses connections.

@@ -168,7 +168,7 @@ impl Dialer {
     /// # Errors
     ///
     /// `error`, if it is not a refusal, or the server has refused for too long.
-    pub(crate) async fn outlast(
+    pub(crate) async fn wait_for_restart(
         &self,
         location: &Location,
         config: &TransportConfig,
@@ -235,13 +235,13 @@ impl Dialer {
         }
         let began = Instant::now();
         let meter = Arc::clone(line.stream.meter());
-        let shaken = self.shake(line.stream, line.end, location, config, above).await?;
+        let secured = self.handshake(line.stream, line.end, location, config, above).await?;
         counters.secured(began.elapsed());
         if let Some(recorder) = meter.recorder() {
             recorder.secured();
         }
-        counters.handshaken(line.end.round_trip, shaken.round_trips);
-        Ok((MaybeTlsStream::tls(shaken.stream, explains), shaken.multiplexes))
+        counters.handshaken(line.end.round_trip, secured.round_trips);
+        Ok((MaybeTlsStream::tls(secured.stream, explains), secured.multiplexes))
     }
 
     /// Starts TLS for XRootD on a connection to `location`, after sending `words` unencrypted.
@@ -262,19 +262,19 @@ impl Dialer {
         let meter = Arc::clone(line.stream.meter());
         let (stream, answer) = TlsUpgradeStream::new(line.stream, words);
         let began = Instant::now();
-        let shaken = self.shake(stream, line.end, location, config, AlpnChoice::Xrootd).await;
-        let stream = shaken.map(|shaken| {
+        let secured = self.handshake(stream, line.end, location, config, AlpnChoice::Xrootd).await;
+        let stream = secured.map(|secured| {
             counters.secured(began.elapsed());
             if let Some(recorder) = meter.recorder() {
                 recorder.secured();
             }
-            counters.handshaken(line.end.round_trip, shaken.round_trips);
-            (shaken.stream, shaken.round_trips)
+            counters.handshaken(line.end.round_trip, secured.round_trips);
+            (secured.stream, secured.round_trips)
         });
         (stream, answer.get().cloned())
     }
 
-    async fn shake<S: AsyncRead + AsyncWrite + Unpin>(
+    async fn handshake<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         stream: S,
         end: FarEnd,
@@ -284,14 +284,14 @@ impl Dialer {
     ) -> Result<TlsHandshake<S>> {
         let left = config.connect_timeout.saturating_sub(end.started.elapsed());
         let handshake = self.tls.handshake(stream, location, above);
-        let shaken = tokio::time::timeout(left, handshake).await.unwrap_or_else(|_| {
+        let secured = tokio::time::timeout(left, handshake).await.unwrap_or_else(|_| {
             let what = "the server accepts connections but does not respond to the TLS handshake";
             Err(out_of_time(location, config, None, what))
         });
-        shaken.map_err(|error| {
+        secured.map_err(|error| {
             // Another address of the same name may work.
-            let sick = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout);
-            if !(sick && end.has_others) {
+            let is_down = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout);
+            if !(is_down && end.has_others) {
                 return error;
             }
             self.addresses.failed(end.address);

@@ -52,9 +52,9 @@ pub(crate) struct TlsClient {
     config: TlsConfig,
     credentials: Credentials,
     /// For servers that may receive credentials.
-    asker: Arc<ClientCertResolver>,
+    trusted_resolver: Arc<ClientCertResolver>,
     /// For all others.
-    stranger: Arc<ClientCertResolver>,
+    anonymous_resolver: Arc<ClientCertResolver>,
     ready: OnceCell<Ready>,
 }
 
@@ -62,8 +62,8 @@ pub(crate) struct TlsClient {
 /// one are never resumed by the other.
 #[derive(Debug)]
 struct Ready {
-    known: Offers,
-    stranger: Offers,
+    trusted: Offers,
+    anonymous: Offers,
 }
 
 /// The protocol above TLS.
@@ -131,9 +131,9 @@ const READ_BYTES: usize = 64 * 1024;
 
 impl TlsClient {
     pub(crate) fn new(config: TlsConfig, credentials: Credentials) -> Self {
-        let asker = Arc::<ClientCertResolver>::default();
-        let stranger = Arc::default();
-        Self { config, credentials, asker, stranger, ready: OnceCell::new() }
+        let trusted_resolver = Arc::<ClientCertResolver>::default();
+        let anonymous_resolver = Arc::default();
+        Self { config, credentials, trusted_resolver, anonymous_resolver, ready: OnceCell::new() }
     }
 
     /// Reads the trusted authorities once, and the client certificate whenever it is stale.
@@ -150,32 +150,32 @@ impl TlsClient {
         let load = || async {
             let config = self.config.clone();
             let credentials = self.credentials.clone();
-            let asker = Arc::clone(&self.asker);
-            let stranger = Arc::clone(&self.stranger);
+            let trusted_resolver = Arc::clone(&self.trusted_resolver);
+            let anonymous_resolver = Arc::clone(&self.anonymous_resolver);
             blocking(move || {
-                let known = client_config(with_anchors(config, &credentials)?, asker)?;
-                let mut others = known.clone();
-                others.client_auth_cert_resolver = stranger;
-                others.resumption = Resumption::store(Arc::new(tickets::Tickets::default()));
-                Ok(Ready { known: Offers::of(&known), stranger: Offers::of(&others) })
+                let trusted = client_config(with_anchors(config, &credentials)?, trusted_resolver)?;
+                let mut anonymous = trusted.clone();
+                anonymous.client_auth_cert_resolver = anonymous_resolver;
+                anonymous.resumption = Resumption::store(Arc::new(tickets::Tickets::default()));
+                Ok(Ready { trusted: Offers::of(&trusted), anonymous: Offers::of(&anonymous) })
             })
             .await
         };
         let ready = self.ready.get_or_try_init(load).await?;
         if !location.may_receive_credentials(&self.credentials) {
-            return Ok(&ready.stranger);
+            return Ok(&ready.anonymous);
         }
         self.read_certificate(location).await?;
-        Ok(&ready.known)
+        Ok(&ready.trusted)
     }
 
     async fn read_certificate(&self, location: &Location) -> Result<()> {
         if let Some(identity) = &self.config.identity {
-            self.asker.hold(Some(Arc::clone(identity)));
+            self.trusted_resolver.hold(Some(Arc::clone(identity)));
             return Ok(());
         }
         let now = SystemTime::now();
-        if self.credentials.has_certificate() && self.asker.is_stale(now) {
+        if self.credentials.has_certificate() && self.trusted_resolver.is_stale(now) {
             let credentials = self.credentials.clone();
             let location = location.clone();
             let requested = location.original_origin().clone();
@@ -185,7 +185,7 @@ impl TlsClient {
                     Ok(found) => found.map(|it| Identity::new(it.chain, it.key)).transpose(),
                     Err(error) => Err(authorization::unusable(&location, error)),
                 });
-            self.asker.hold(found.await?.map(Arc::new));
+            self.trusted_resolver.hold(found.await?.map(Arc::new));
         }
         Ok(())
     }
@@ -232,12 +232,12 @@ impl TlsClient {
 
     /// The formatter of errors on connections to `location`.
     pub(crate) fn explains(&self, location: &Location) -> TlsErrorText {
-        let asker = if location.may_receive_credentials(&self.credentials) {
-            &self.asker
+        let resolver = if location.may_receive_credentials(&self.credentials) {
+            &self.trusted_resolver
         } else {
-            &self.stranger
+            &self.anonymous_resolver
         };
-        TlsErrorText::new(location.origin(), Arc::clone(asker))
+        TlsErrorText::new(location.origin(), Arc::clone(resolver))
     }
 }
 
@@ -260,7 +260,7 @@ fn with_anchors(mut config: TlsConfig, credentials: &Credentials) -> Result<TlsC
     Ok(config)
 }
 
-fn client_config(config: TlsConfig, asker: Arc<ClientCertResolver>) -> Result<ClientConfig> {
+fn client_config(config: TlsConfig, resolver: Arc<ClientCertResolver>) -> Result<ClientConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let internal = |error: &dyn fmt::Display| {
         Error::new(ErrorKind::Local, format!("cannot set up TLS: {error}"))
@@ -271,7 +271,7 @@ fn client_config(config: TlsConfig, asker: Arc<ClientCertResolver>) -> Result<Cl
         .map_err(|error| internal(&error))?
         .dangerous()
         .with_custom_certificate_verifier(verifier)
-        .with_client_cert_resolver(asker);
+        .with_client_cert_resolver(resolver);
     client.resumption = Resumption::store(Arc::new(tickets::Tickets::default()));
     Ok(client)
 }

@@ -71,7 +71,7 @@ async fn ask_at(
         let lease = place.sessions.lease(what.bytes(), what.name());
         let reply = ask_in(&place.sessions, &lease, what.clone()).await;
         let Err(JobError::Failed(error)) = reply else { return (lease, reply) };
-        if let Err(error) = network.outlast(&place.location, error).await {
+        if let Err(error) = network.wait_for_restart(&place.location, error).await {
             return (lease, Err(JobError::Failed(error)));
         }
     }

@@ -172,7 +172,8 @@ impl XrootdSource {
                         self.forget_name(&place);
                         continue;
                     }
-                    let Err(error) = self.outlast_redirects(&place, turn, error, &request).await
+                    let Err(error) =
+                        self.wait_for_restart_of_target(&place, turn, error, &request).await
                     else {
                         // These redirects are bounded by the time of the wait.
                         attempts = Attempts::new(self.targets.first(), MAX_XROOTD_REDIRECTS);
@@ -187,7 +188,7 @@ impl XrootdSource {
     /// Waits, where the first server redirects once more to a server that refuses connections: a
     /// manager names a stopped server until it has noticed. The next request goes to the first
     /// server.
-    async fn outlast_redirects(
+    async fn wait_for_restart_of_target(
         &self,
         place: &XrootdTarget,
         turn: u64,
@@ -197,7 +198,7 @@ impl XrootdSource {
         if request.failover || !self.targets.has_failed(&place.named) {
             return Err(error);
         }
-        self.network.outlast(&place.location, error).await?;
+        self.network.wait_for_restart(&place.location, error).await?;
         let first = FileTarget::first(self.targets.first(), Via::Retried, &self.network);
         self.targets.change(turn, |_| first);
         Ok(())
@@ -216,7 +217,10 @@ impl XrootdSource {
             let fetched = self.fetch_once(place, Arc::clone(&name), request.clone(), sink).await;
             match fetched {
                 Err(JobError::Failed(error)) if waits => {
-                    self.network.outlast(&place.location, error).await.map_err(JobError::Failed)?;
+                    self.network
+                        .wait_for_restart(&place.location, error)
+                        .await
+                        .map_err(JobError::Failed)?;
                 }
                 fetched => return fetched,
             }

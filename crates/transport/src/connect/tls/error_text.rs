@@ -17,12 +17,12 @@ const REFUSES: &str = "the server rejects the client certificate";
 #[derive(Debug, Clone)]
 pub(crate) struct TlsErrorText {
     origin: String,
-    asker: Arc<ClientCertResolver>,
+    resolver: Arc<ClientCertResolver>,
 }
 
 impl TlsErrorText {
-    pub(crate) fn new(origin: String, asker: Arc<ClientCertResolver>) -> Self {
-        Self { origin, asker }
+    pub(crate) fn new(origin: String, resolver: Arc<ClientCertResolver>) -> Self {
+        Self { origin, resolver }
     }
 
     /// Explains a failed handshake.
@@ -85,7 +85,7 @@ impl TlsErrorText {
     /// Explains a TLS alert of the server.
     fn alert(&self, alert: AlertDescription) -> (ErrorKind, String) {
         use AlertDescription as A;
-        let ours = self.asker.has_identity() && self.asker.was_requested();
+        let ours = self.resolver.has_identity() && self.resolver.was_requested();
         let refuses = |why: &str| (ErrorKind::Unauthenticated, format!("{REFUSES}: {why}"));
         let wants = || (ErrorKind::Unauthenticated, WANTS.to_owned());
         match alert {
@@ -105,7 +105,7 @@ impl TlsErrorText {
             }
             // TLS 1.2 has no alert of its own for a missing certificate.
             A::HandshakeFailure | A::BadCertificate | A::CertificateUnknown | A::AccessDenied
-                if self.asker.was_requested() =>
+                if self.resolver.was_requested() =>
             {
                 wants()
             }

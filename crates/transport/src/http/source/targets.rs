@@ -167,7 +167,7 @@ impl HttpTargets {
         loop {
             match target.pool.acquire_for(request.requested_bytes()).await {
                 Err(error) if !request.failover && self.is_first(&target.location) => {
-                    target.pool.outlast(error).await?;
+                    target.pool.wait_for_restart(error).await?;
                 }
                 acquired => return acquired,
             }
