@@ -136,9 +136,9 @@ pub(crate) fn refusal(
     let blanked = challenge.and_then(|text| server_reason::without(text, secrets));
     let quoted = quoted_reason(headers, body);
     // Servers of hither state the same in both.
-    let is_said = is_reason(&quoted);
-    let challenge = blanked.as_deref().or(challenge).filter(|_| !is_said);
-    let is_explained = is_said || challenge.is_some_and(|it| it.contains("error_description="));
+    let is_quoted = is_reason(&quoted);
+    let challenge = blanked.as_deref().or(challenge).filter(|_| !is_quoted);
+    let is_explained = is_quoted || challenge.is_some_and(|it| it.contains("error_description="));
     let refusal = RefusalFacts { action: action(method), challenge, is_explained };
     let why = explained(location, config, status.as_u16(), refusal);
     let why = if why.is_empty() { why } else { format!(": {why}") };

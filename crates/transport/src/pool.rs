@@ -523,7 +523,7 @@ mod tests {
     async fn a_request_behind_one_that_is_not_polled_is_given_up() {
         let peer = MockHttpServer::start(vec![1; 10]).unwrap();
         let config = TransportConfig { max_connections: 1, ..TransportConfig::default() };
-        let patience = config.connect_timeout + config.first_byte_timeout;
+        let timeout = config.connect_timeout + config.first_byte_timeout;
         let network = Network::new(config, Handle::current(), None);
         let pool = network.pool(&Location::parse(&peer.url()).unwrap());
         let first = pool.acquire_now().await.unwrap();
@@ -532,9 +532,9 @@ mod tests {
         let error = pool.acquire_now().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
         // To the clock's millisecond for each look.
-        assert!((patience..patience + Duration::from_secs(1)).contains(&begun.elapsed()));
+        assert!((timeout..timeout + Duration::from_secs(1)).contains(&begun.elapsed()));
         // One that is driven is waited for.
-        let driven = pool.driven(tokio::time::sleep(2 * patience));
+        let driven = pool.driven(tokio::time::sleep(2 * timeout));
         let waiting = pool.acquire_now();
         let then = async {
             driven.await;

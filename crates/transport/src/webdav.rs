@@ -164,7 +164,7 @@ impl Storage for WebDavStorage {
 
     async fn remove_directory(&self, path: &str, may_be_link: bool) -> Result<DirectoryRemoval> {
         check_name(path, &self.session.root)?;
-        if !may_be_link || !self.session.tells_links_by_removal() {
+        if !may_be_link || !self.session.shows_links_on_removal() {
             return Ok(DirectoryRemoval::NotEmpty);
         }
         let entry = DirEntry::new(path, FileKind::Directory, 0);

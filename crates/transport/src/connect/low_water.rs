@@ -3,7 +3,7 @@
 //! Over a long path a body arrives a few packets at a time. Woken by each of them, a copy at 1
 //! Gbit/s switches between its threads 40,000 times a second, which takes as much processor time as
 //! the bytes. With `SO_RCVLOWAT` (socket(7)) the kernel waits for more: here for the bytes that
-//! arrive in [`PATIENCE`] at the rate of the connection, so slow connections and short bodies are
+//! arrive in [`MAX_DELAY`] at the rate of the connection, so slow connections and short bodies are
 //! read as before.
 //!
 //! If the mark exceeded the rest of a body, the reader would never be woken for its end. So the
@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// The delay that a reader may have.
-const PATIENCE: Duration = Duration::from_millis(16);
+const MAX_DELAY: Duration = Duration::from_millis(16);
 /// The rate is measured over this time at least.
 const RATE_TIME: Duration = Duration::from_millis(20);
 /// The smallest mark that is set, in bytes.
@@ -28,8 +28,8 @@ const MAX_BYTES: u64 = 256 << 10;
 pub(crate) struct LowWater {
     /// The option of the socket.
     set: u64,
-    /// Bytes that arrive in [`PATIENCE`].
-    patience_bytes: u64,
+    /// Bytes that arrive in [`MAX_DELAY`].
+    delay_bytes: u64,
     /// Bytes since `since`.
     bytes: u64,
     since: Instant,
@@ -37,7 +37,7 @@ pub(crate) struct LowWater {
 
 impl LowWater {
     pub(crate) fn new() -> Self {
-        Self { set: 1, patience_bytes: 0, bytes: 0, since: Instant::now() }
+        Self { set: 1, delay_bytes: 0, bytes: 0, since: Instant::now() }
     }
 
     /// Counts bytes that were read.
@@ -45,8 +45,8 @@ impl LowWater {
         self.bytes += bytes;
         let elapsed = self.since.elapsed();
         if elapsed >= RATE_TIME {
-            let bytes = u128::from(self.bytes) * PATIENCE.as_micros() / elapsed.as_micros();
-            self.patience_bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+            let bytes = u128::from(self.bytes) * MAX_DELAY.as_micros() / elapsed.as_micros();
+            self.delay_bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
             self.bytes = 0;
             self.since = Instant::now();
         }
@@ -54,7 +54,7 @@ impl LowWater {
 
     /// Sets the option of `socket`, of whose body at least `left` bytes have yet to arrive.
     pub(crate) fn set(&mut self, socket: &impl AsFd, left: u64) {
-        let wanted = mark(self.patience_bytes, left);
+        let wanted = mark(self.delay_bytes, left);
         if wanted != self.set {
             self.set = wanted;
             set_option(socket, i32::try_from(wanted).unwrap_or(1));
@@ -63,8 +63,8 @@ impl LowWater {
 }
 
 /// A power of two, so that it seldom changes.
-fn mark(patience_bytes: u64, left: u64) -> u64 {
-    let bytes = patience_bytes.min(left).min(MAX_BYTES);
+fn mark(delay_bytes: u64, left: u64) -> u64 {
+    let bytes = delay_bytes.min(left).min(MAX_BYTES);
     if bytes < MIN_BYTES { 1 } else { 1 << bytes.ilog2() }
 }
 
@@ -98,7 +98,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (mut peer, _) = listener.accept().await.unwrap();
-        let mut low_water = LowWater { patience_bytes: 1 << 20, ..LowWater::new() };
+        let mut low_water = LowWater { delay_bytes: 1 << 20, ..LowWater::new() };
         low_water.set(&stream, 1 << 20);
         peer.write_all(&[0; 1_000]).await.unwrap();
         assert!(timeout(Duration::from_millis(50), stream.readable()).await.is_err());
@@ -111,7 +111,7 @@ mod tests {
         let mut low_water = LowWater::new();
         tokio::time::advance(Duration::from_secs(1)).await;
         low_water.read(10_000_000);
-        assert!((100_000..=160_000).contains(&low_water.patience_bytes), "{low_water:?}");
+        assert!((100_000..=160_000).contains(&low_water.delay_bytes), "{low_water:?}");
     }
 
     #[test]

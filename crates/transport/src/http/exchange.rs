@@ -89,7 +89,7 @@ impl Exchange<'_> {
                 return ExchangeResult { busy: true, ..ExchangeResult::failed(error) };
             }
             Err(error) if !has_answered && error.kind() == ErrorKind::Unavailable => {
-                return self.trouble(error);
+                return self.failed_with(error);
             }
             Err(error) => {
                 let failed = FailedRequest::new(error, has_answered, Effect::Read);
@@ -148,7 +148,7 @@ impl Exchange<'_> {
         ranges.len() + usize::from(tail > 0)
     }
 
-    fn asks_for_a_tail_only(&self) -> bool {
+    fn requests_tail_only(&self) -> bool {
         matches!(self.sent(), ([], 1..))
     }
 
@@ -205,7 +205,10 @@ impl Exchange<'_> {
             }
             Err(error) => {
                 let past_end_of = past_end_of(&error);
-                return ExchangeResult { past_end_of, ..ExchangeResult::failed(self.odd(&error)) };
+                return ExchangeResult {
+                    past_end_of,
+                    ..ExchangeResult::failed(self.unexpected(&error))
+                };
             }
         };
         let validator = facts.validator.as_ref().and_then(|v| v.if_range().to_str().ok());
@@ -227,7 +230,7 @@ impl Exchange<'_> {
                 "the server sends the file with Content-Encoding {coding:?}, which was not asked \
                  for: these are not the bytes of the file"
             );
-            return ExchangeResult::failed(self.odd(&what));
+            return ExchangeResult::failed(self.unexpected(&what));
         }
         let same = self
             .check_page(head, size)
@@ -303,12 +306,12 @@ impl Exchange<'_> {
             codec::RangeResponse::Refused { status } => {
                 self.refused(status, headers, facts, body).await
             }
-            _ => ExchangeResult::failed(self.odd(&"the response has an unknown form")),
+            _ => ExchangeResult::failed(self.unexpected(&"the response has an unknown form")),
         }
     }
 
     /// The result of an error that may be accidental, or caused by the size of the request.
-    fn trouble(&self, error: Error) -> ExchangeResult {
+    fn failed_with(&self, error: Error) -> ExchangeResult {
         if self.ask != RangeEncoding::All || !self.pool.server().is_too_much(self.request) {
             return ExchangeResult::failed(error);
         }
@@ -370,10 +373,10 @@ impl Exchange<'_> {
         }
         match status {
             // s3s, for a suffix that is longer than the object.
-            StatusCode::INTERNAL_SERVER_ERROR if self.asks_for_a_tail_only() => {
+            StatusCode::INTERNAL_SERVER_ERROR if self.requests_tail_only() => {
                 self.no_tail(reusable)
             }
-            StatusCode::INTERNAL_SERVER_ERROR | StatusCode::BAD_GATEWAY => self.trouble(error),
+            StatusCode::INTERNAL_SERVER_ERROR | StatusCode::BAD_GATEWAY => self.failed_with(error),
             StatusCode::UNAUTHORIZED
             | StatusCode::PROXY_AUTHENTICATION_REQUIRED
             | StatusCode::REQUEST_TIMEOUT
@@ -424,13 +427,13 @@ impl Exchange<'_> {
         status_error::too_large(&self.location.to_string(), status, self.range_count(), bytes)
     }
 
-    fn odd(&self, what: &dyn std::fmt::Display) -> Error {
+    fn unexpected(&self, what: &dyn std::fmt::Display) -> Error {
         Error::new(ErrorKind::Protocol, format!("{}: {what}", self.location))
     }
 
     /// The error for a response that breaks off or was damaged.
     fn garbled(&self, what: &dyn std::fmt::Display) -> Error {
-        self.odd(what).with_failure(Failure::Garbled)
+        self.unexpected(what).with_failure(Failure::Garbled)
     }
 }
 

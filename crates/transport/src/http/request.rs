@@ -58,7 +58,7 @@ pub(crate) fn builder(method: Method, location: &Location, pool: &Pool) -> Build
 
 /// A server that has not responded after this time, and some round trips, may be waiting on an idle
 /// connection.
-const PATIENCE: Duration = Duration::from_secs(1);
+const IDLE_CLOSE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The empty body.
 pub(crate) fn empty() -> BoxBody {
@@ -130,9 +130,9 @@ pub(crate) fn check_transfer_coding<B>(
 /// connection: those are closed from time to time.
 async fn waited<T>(answer: impl Future<Output = T>, pool: &Pool) -> T {
     let mut answer = std::pin::pin!(answer);
-    let patience = PATIENCE + 4 * pool.link().rtt.unwrap_or_default();
+    let interval = IDLE_CLOSE_INTERVAL + 4 * pool.link().rtt.unwrap_or_default();
     loop {
-        match tokio::time::timeout(patience, &mut answer).await {
+        match tokio::time::timeout(interval, &mut answer).await {
             Ok(answer) => return answer,
             Err(_) => pool.let_idle_go(),
         }

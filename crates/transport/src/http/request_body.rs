@@ -7,7 +7,7 @@
 //! A streamed body may first wait for the server's permission (`Expect: 100-continue`, RFC 9110
 //! section 10.1.1). A server that redirects or rejects does so before anything was sent, so the
 //! stream can be sent elsewhere as a whole. If the server does not respond, the body is sent after
-//! [`PATIENCE`].
+//! [`CONTINUE_TIMEOUT`].
 
 use bytes::Bytes;
 use hither_core::error::Delivery;
@@ -24,7 +24,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
 /// The maximum wait for "100 Continue". Servers that support it respond within a round trip.
-const PATIENCE: Duration = Duration::from_secs(2);
+const CONTINUE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Bytes that are sent at a time.
 const PIECE_BYTES: usize = 128 * 1024;
@@ -127,11 +127,11 @@ pub(crate) struct TrackedBody {
 struct Gate {
     /// `None` once it cannot be opened any more, because the response has come: it may redirect.
     opened: Option<oneshot::Receiver<()>>,
-    patience: Pin<Box<Sleep>>,
+    timeout: Pin<Box<Sleep>>,
 }
 
 impl TrackedBody {
-    /// Sends `content`. With a `gate`, waits until it is opened or [`PATIENCE`] has passed.
+    /// Sends `content`. With a `gate`, waits until it is opened or [`CONTINUE_TIMEOUT`] has passed.
     pub(crate) fn new(
         content: RequestBody,
         gate: Option<oneshot::Receiver<()>>,
@@ -143,8 +143,8 @@ impl TrackedBody {
             RequestBody::Bytes(bytes) => bytes.clone(),
             RequestBody::Empty | RequestBody::Stream(_) => Bytes::new(),
         };
-        let patience = || Box::pin(tokio::time::sleep(PATIENCE));
-        let gate = gate.map(|opened| Gate { opened: Some(opened), patience: patience() });
+        let timeout = || Box::pin(tokio::time::sleep(CONTINUE_TIMEOUT));
+        let gate = gate.map(|opened| Gate { opened: Some(opened), timeout: timeout() });
         (Self { content, left, current, gate, progress: Arc::clone(&progress) }, progress)
     }
 
@@ -190,7 +190,7 @@ impl Body for TrackedBody {
             if let Some(Poll::Ready(Err(_))) = answer {
                 gate.opened = None;
             }
-            if !is_open && gate.patience.as_mut().poll(cx).is_pending() {
+            if !is_open && gate.timeout.as_mut().poll(cx).is_pending() {
                 return Poll::Pending;
             }
             self.gate = None;

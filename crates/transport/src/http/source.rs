@@ -300,7 +300,7 @@ impl HttpSource {
         }
         target.pool.server().learn(request, result);
         if let Some(links) = &result.links {
-            self.targets.hear_links(&target.location, &result.outcome, links);
+            self.targets.note_links(&target.location, &result.outcome, links);
         }
     }
 }

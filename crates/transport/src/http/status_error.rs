@@ -67,7 +67,7 @@ pub(crate) fn of_status(
         }
         StatusCode::UNAUTHORIZED => (ErrorKind::Unauthenticated, seen),
         StatusCode::FORBIDDEN => (ErrorKind::PermissionDenied, seen),
-        status if is_trouble(status) => {
+        status if is_server_failure(status) => {
             let after = retry_after.map(|it| it.delay(SystemTime::now()).as_secs());
             let when = match after {
                 Some(seconds @ 1..) => format!("in {seconds} s"),
@@ -82,7 +82,7 @@ pub(crate) fn of_status(
 }
 
 /// Returns whether a status means that the server is busy or out of order.
-fn is_trouble(status: StatusCode) -> bool {
+fn is_server_failure(status: StatusCode) -> bool {
     is_temporary(status) || status.is_server_error()
 }
 

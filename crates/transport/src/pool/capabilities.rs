@@ -50,13 +50,13 @@ pub(crate) struct ServerCapabilities {
 struct ServerCapabilitiesState {
     endpoint: Endpoint,
     /// The size of the last request that failed, unless it or one as large succeeded since then.
-    troubled: Option<RequestSize>,
+    last_failed: Option<RequestSize>,
     /// The limits are those known for the server's software, and were not contradicted.
     trusted: bool,
     /// A request that is larger than those before it is in progress.
     trying: bool,
     /// Rejections in a row of a single range that was not too long.
-    baffled: u32,
+    unexplained_rejections: u32,
     /// The end of the server's `Retry-After`.
     not_before: Option<Instant>,
     /// Seconds by which its clock is ahead of this machine's, by the last response with a date.
@@ -138,10 +138,10 @@ impl ServerCapabilities {
     pub(crate) fn new(endpoint: Endpoint) -> Self {
         let state = ServerCapabilitiesState {
             endpoint,
-            troubled: None,
+            last_failed: None,
             trusted: false,
             trying: false,
-            baffled: 0,
+            unexplained_rejections: 0,
             not_before: None,
             ahead_seconds: None,
         };
@@ -285,8 +285,8 @@ impl ServerCapabilities {
         let refuses = endpoint.range_count.rejected > 0
             || endpoint.header_bytes.rejected > 0
             || endpoint.answer_bytes.rejected > 0;
-        let again = state.troubled.is_some();
-        state.troubled = unproven.then_some(amount);
+        let again = state.last_failed.is_some();
+        state.last_failed = unproven.then_some(amount);
         unproven && (again || refuses)
     }
 
@@ -367,7 +367,8 @@ impl ServerCapabilities {
         }
         match &result.outcome {
             Ok(ExchangeOutcome::Complete(_)) => {
-                state.troubled = state.troubled.filter(|troubled| !amount.is_as_large(troubled));
+                state.last_failed =
+                    state.last_failed.filter(|last_failed| !amount.is_as_large(last_failed));
             }
             Ok(ExchangeOutcome::Redirect(_)) => {}
             // The rejection of one request need not delay the others.
@@ -437,7 +438,7 @@ impl ServerCapabilitiesState {
 
     /// One range arrived as requested.
     fn record_accepted_one(&mut self, amount: RequestSize) {
-        self.baffled = 0;
+        self.unexplained_rejections = 0;
         let endpoint = &mut self.endpoint;
         if amount.ranges == 1 {
             endpoint.answer_bytes.record_accepted(amount.answer_bytes, MAX_REQUEST_BYTES);
@@ -459,9 +460,9 @@ impl ServerCapabilitiesState {
     fn failed(&mut self, amount: RequestSize) {
         let answers = &mut self.endpoint.answer_bytes;
         if amount.ranges == 1 && answers.rejected > 0 && amount.answer_bytes < answers.rejected {
-            self.baffled += 1;
-            if self.baffled > 1 {
-                self.baffled = 0;
+            self.unexplained_rejections += 1;
+            if self.unexplained_rejections > 1 {
+                self.unexplained_rejections = 0;
                 *answers = LearnedLimit { current: MAX_REQUEST_BYTES, rejected: 0, ..*answers };
             }
         }

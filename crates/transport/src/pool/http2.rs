@@ -145,7 +145,7 @@ impl Http2Connection {
     }
 
     /// Returns whether it was lost at its first requests.
-    pub(crate) fn is_barren(&self) -> bool {
+    pub(crate) fn failed_before_response(&self) -> bool {
         let failed = self.failures.load(Ordering::Relaxed) > 0;
         failed && self.answers.load(Ordering::Relaxed) == 0 && self.is_gone()
     }
@@ -239,7 +239,7 @@ impl Http2Stream {
             Some(Reason::HTTP_1_1_REQUIRED) => self.pool.no_streams(),
             _ => {
                 self.connection.failures.fetch_add(1, Ordering::Relaxed);
-                if self.connection.is_barren() {
+                if self.connection.failed_before_response() {
                     self.pool.no_streams();
                 }
             }

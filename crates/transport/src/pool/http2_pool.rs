@@ -271,7 +271,7 @@ impl Pool {
 
     /// Removes a connection that accepts no more requests, and replaces it if there are waiters.
     pub(crate) fn parted(self: &Arc<Self>, connection: &Arc<Http2Connection>) {
-        if connection.is_barren() {
+        if connection.failed_before_response() {
             return self.no_streams();
         }
         let (start, dismissed) = {

@@ -92,12 +92,12 @@ impl WebDavSession {
     /// Returns true for nginx: it lists links to directories as directories, and removes what they
     /// lead to if the URL ends with a slash, else the link. It refuses to remove a directory by a
     /// URL without a slash (`ngx_http_dav_module`, 409).
-    pub(super) fn tells_links_by_removal(&self) -> bool {
+    pub(super) fn shows_links_on_removal(&self) -> bool {
         self.refusals.any() && matches!(self.software(), "nginx" | "openresty")
     }
 
     /// Removes the link that is listed as the directory `entry`. Returns false if it is a
-    /// directory. See [`Self::tells_links_by_removal`].
+    /// directory. See [`Self::shows_links_on_removal`].
     pub(super) async fn remove_link(&self, entry: &DirEntry) -> Result<bool> {
         let request = || self.request(b"DELETE", &entry.path, false);
         let look = || async {
@@ -129,7 +129,7 @@ impl WebDavSession {
     /// only empty ones, or would follow links.
     pub(super) fn remove_entry<'a>(&'a self, entry: &'a DirEntry) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            if entry.kind == FileKind::Directory && self.tells_links_by_removal() {
+            if entry.kind == FileKind::Directory && self.shows_links_on_removal() {
                 if self.remove_link(entry).await? {
                     return Ok(());
                 }

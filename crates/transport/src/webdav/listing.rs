@@ -255,7 +255,7 @@ async fn propfind(
                 dav.refusals.add(if directory { path } else { parent(path) });
                 Ok(Propfind::Refused(error))
             }
-            status if is_doubtful(status, dav.names().lists == Some(true)) => {
+            status if is_inconclusive(status, dav.names().lists == Some(true)) => {
                 Ok(Propfind::Refused(error))
             }
             _ => Err(error),
@@ -270,7 +270,7 @@ async fn propfind(
 
 /// Returns true for a response after which other methods may show what PROPFIND did not. If the
 /// server is known to support PROPFIND, its errors are final.
-fn is_doubtful(status: StatusCode, has_propfind: bool) -> bool {
+fn is_inconclusive(status: StatusCode, has_propfind: bool) -> bool {
     // The request may succeed later, or with credentials.
     let is_later = status == StatusCode::UNAUTHORIZED || status_error::is_temporary(status);
     !has_propfind && !is_later
@@ -293,7 +293,7 @@ fn children(
         listing.gaps.push(gap(format!("{} led there", dav.root.below(path, true))));
     }
     resources.sort_unstable_by(|a, b| (&a.path, &a.href).cmp(&(&b.path, &b.href)));
-    if let Some([one, next]) = resources.windows(2).find(|two| are_twins(two)) {
+    if let Some([one, next]) = resources.windows(2).find(|two| may_be_two_names(two)) {
         let why = format!("it has {:?} and {:?}, which would be one name", one.href, next.href);
         listing.gaps.push(gap(why));
     }
@@ -336,7 +336,7 @@ fn children(
 /// Returns true for two entries of one path that may be two names of the server: it encodes
 /// nothing (`a%41` and `aA`), or cuts names, as XrdHttp does. One entry twice, as a proxy may list
 /// the files of several servers, is one name unless it may have been cut.
-fn are_twins(two: &[Resource]) -> bool {
+fn may_be_two_names(two: &[Resource]) -> bool {
     let [one, next] = two else { return false };
     let is_one = one == next && one.path.len() < MIN_CUT_BYTES;
     one.path == next.path && !one.path.is_empty() && one.is_utf8 && !is_one

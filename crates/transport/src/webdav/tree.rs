@@ -172,12 +172,12 @@ impl TreeEvents for HttpTree {
             let chunk =
                 next_chunk(&mut self.body, &self.location, &self.pool, self.received).await?;
             let Some(mut chunk) = chunk else {
-                self.reader.finish().map_err(|error| self.odd(&error))?;
+                self.reader.finish().map_err(|error| self.unexpected(&error))?;
                 if let Expected::These(missing) = &self.expected
                     && !missing.is_empty()
                 {
                     let what = format!("the tree lacks {} of the requested paths", missing.len());
-                    return Err(self.odd(&what));
+                    return Err(self.unexpected(&what));
                 }
                 if let Some(mut connection) = self.connection.take() {
                     let bandwidth = connection.sender().and_then(|sender| sender.bandwidth());
@@ -188,7 +188,7 @@ impl TreeEvents for HttpTree {
             };
             self.received += chunk.len() as u64;
             while let Some(record) =
-                self.reader.next(&mut chunk).map_err(|error| self.odd(&error))?
+                self.reader.next(&mut chunk).map_err(|error| self.unexpected(&error))?
             {
                 events.push(self.event(record)?);
             }
@@ -198,7 +198,7 @@ impl TreeEvents for HttpTree {
 }
 
 impl HttpTree {
-    fn odd(&self, what: &dyn Display) -> Error {
+    fn unexpected(&self, what: &dyn Display) -> Error {
         Error::new(ErrorKind::Protocol, format!("{}: {what}", self.location))
             .with_failure(Failure::Garbled)
     }
@@ -214,7 +214,7 @@ impl HttpTree {
                 paths.take(path).map(drop).ok_or_else(unasked)
             }
         };
-        known.map_err(|what| self.odd(&what))
+        known.map_err(|what| self.unexpected(&what))
     }
 
     fn event(&mut self, record: TreeRecord) -> Result<TreeEvent> {
@@ -245,7 +245,7 @@ impl HttpTree {
                 TreeEvent::LeftOut(path, reason)
             }
             TreeRecord::Stored(_) => {
-                return Err(self.odd(&"the tree has a record of an upload"));
+                return Err(self.unexpected(&"the tree has a record of an upload"));
             }
         })
     }

@@ -103,7 +103,8 @@ fn results(
     reply: &HttpResponse,
     mut sent: VecDeque<Sent>,
 ) -> Result<Vec<Result<StoredEntry>>> {
-    let odd = |what: &dyn Display| Error::new(ErrorKind::Protocol, format!("{location}: {what}"));
+    let unexpected =
+        |what: &dyn Display| Error::new(ErrorKind::Protocol, format!("{location}: {what}"));
     let pool = dav.network.pool(location);
     let mut reader = TreeReader::default();
     let mut body = reply.body.clone();
@@ -113,8 +114,11 @@ fn results(
             sent.pop_front();
             results.push(Err(error));
         }
-        let Some(record) = reader.next(&mut body).map_err(|error| odd(&error))? else { break };
-        let next = sent.pop_front().ok_or_else(|| odd(&"results of more files than were sent"))?;
+        let Some(record) = reader.next(&mut body).map_err(|error| unexpected(&error))? else {
+            break;
+        };
+        let next =
+            sent.pop_front().ok_or_else(|| unexpected(&"results of more files than were sent"))?;
         let (path, result) = match record {
             TreeRecord::Stored(entry) if entry.size == next.size => {
                 let path = entry.path.clone();
@@ -131,16 +135,23 @@ fn results(
                 let error = status_error::of_change(status, method, &name, &reason, None);
                 (path, Err(error))
             }
-            _ => return Err(odd(&"a result that is neither of a stored file nor of a failed one")),
+            _ => {
+                return Err(unexpected(
+                    &"a result that is neither of a stored file nor of a failed one",
+                ));
+            }
         };
         if path != next.path {
-            return Err(odd(&format!("the result of {path:?}, expected that of {:?}", next.path)));
+            return Err(unexpected(&format!(
+                "the result of {path:?}, expected that of {:?}",
+                next.path
+            )));
         }
         results.push(result);
     }
-    reader.finish().map_err(|error| odd(&error))?;
+    reader.finish().map_err(|error| unexpected(&error))?;
     if reply.status == StatusCode::OK && !sent.is_empty() {
-        return Err(odd(&format!("no results of {} files", sent.len())));
+        return Err(unexpected(&format!("no results of {} files", sent.len())));
     }
     Ok(results)
 }

@@ -80,10 +80,10 @@ impl WebDavUpload {
         let size = options.size;
         let mtime = options.modified.and_then(|modified| dav.mtime(modified));
         // Many servers refuse names with control characters: this is checked before bytes are sent.
-        let is_doubtful = path.contains(char::is_control);
+        let has_control_characters = path.contains(char::is_control);
         let is_refused = dav.names().moves == Some(false);
         let mut before = None;
-        if size > TOGETHER_BYTES || is_doubtful || is_refused {
+        if size > TOGETHER_BYTES || has_control_characters || is_refused {
             before = dav.look(&path).await?;
             match &before {
                 _ if options.expected.is_some() => {}
@@ -112,7 +112,7 @@ impl WebDavUpload {
             method,
         };
         dav.check_replaceable(before.as_ref().filter(|_| is_put_in_place)).await?;
-        if is_doubtful && dav.names().replaces {
+        if has_control_characters && dav.names().replaces {
             let place = dav.root.below(&path, false);
             let what =
                 format!("{place}: this server cannot rename to names with control characters");

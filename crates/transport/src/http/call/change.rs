@@ -103,7 +103,7 @@ pub(crate) fn outcome(
             ChangeOutcome::Refused(reply)
         });
     }
-    let is_page = has_strange_page(&reply);
+    let is_page = is_foreign_page(&reply);
     let is_elsewhere = reply.location != *requested;
     let is_xrdhttp = status == StatusCode::OK && *reply.body == *XRDHTTP_DONE;
     if (is_success_of(method, status) || is_xrdhttp) && !is_page && !is_elsewhere {
@@ -114,7 +114,7 @@ pub(crate) fn outcome(
 
 /// The error of a change that may not have been carried out although the status is a success.
 fn unseen_error(method: &str, requested: &Location, reply: &HttpResponse) -> Error {
-    let page = if has_strange_page(reply) { " and a page of HTML" } else { "" };
+    let page = if is_foreign_page(reply) { " and a page of HTML" } else { "" };
     let elsewhere = if reply.location == *requested {
         String::new()
     } else {
@@ -133,9 +133,9 @@ fn unseen_error(method: &str, requested: &Location, reply: &HttpResponse) -> Err
 #[cfg(feature = "s3")]
 pub(crate) fn strange(requested: &Location, reply: &HttpResponse, is_own: bool) -> Option<Error> {
     let is_change = reply.effect == Effect::Change && reply.status.is_success();
-    let is_strange = !is_own || reply.location != *requested || has_strange_page(reply);
+    let is_unconfirmed = !is_own || reply.location != *requested || is_foreign_page(reply);
     let error = || unseen_error("the change", requested, reply).with_effect(Effect::Change);
-    (is_change && is_strange).then(error)
+    (is_change && is_unconfirmed).then(error)
 }
 
 /// The state of a change that a look at the server has shown.
@@ -288,7 +288,7 @@ pub(crate) fn is_of_link(reply: &HttpResponse) -> bool {
 
 /// Returns true for a page of HTML, unless its title is the status, as in the pages that servers
 /// have for each status (Apache: "201 Created").
-fn has_strange_page(reply: &HttpResponse) -> bool {
+fn is_foreign_page(reply: &HttpResponse) -> bool {
     let kind = reply.headers.get(header::CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
     let start = reply.body.get(..MAX_TITLE_BYTES).unwrap_or(&reply.body);
     let start = String::from_utf8_lossy(start).trim_start().to_ascii_lowercase();

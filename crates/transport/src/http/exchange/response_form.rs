@@ -29,7 +29,7 @@ impl Exchange<'_> {
     ) -> ExchangeResult {
         let mut parser = match MultipartReader::new(boundary) {
             Ok(parser) => parser,
-            Err(error) => return ExchangeResult::failed(self.odd(&error)),
+            Err(error) => return ExchangeResult::failed(self.unexpected(&error)),
         };
         let mut arrived = 0;
         let read = self.read_body(body, delivery, |mut chunk, delivery| {
@@ -102,7 +102,7 @@ impl Exchange<'_> {
                 let message = format!("{}: {error}", self.location);
                 Error::new(ErrorKind::TooLarge, message).with_failure(Failure::TooLarge)
             }
-            _ => self.odd(error),
+            _ => self.unexpected(error),
         }
     }
 
@@ -255,7 +255,7 @@ impl Exchange<'_> {
                     "the response has more bytes than its range {}..{}",
                     range.start, range.end
                 );
-                return Err(self.odd(&what));
+                return Err(self.unexpected(&what));
             }
             delivery.deliver(offset, chunk);
             offset += len;

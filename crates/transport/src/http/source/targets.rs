@@ -180,7 +180,7 @@ impl HttpTargets {
     }
 
     /// Takes the links of a response from `location` with this outcome.
-    pub(super) fn hear_links(
+    pub(super) fn note_links(
         &self,
         location: &Location,
         outcome: &Result<ExchangeOutcome>,
