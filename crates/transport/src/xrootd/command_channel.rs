@@ -134,7 +134,7 @@ mod tests {
                 let job = OperationJob { what, round_trip: 0, reply };
                 begun.store(round, Ordering::Release);
                 (0..round / 64 % 64).for_each(|_| spin_loop());
-                sender.send(SessionCommand::Ask(1, job));
+                sender.send(SessionCommand::Operation(1, job));
                 wait_for(&ended, round);
                 unanswered += u32::from(answer.try_recv().is_err_and(|it| it == NoReply::Empty));
             }

@@ -126,7 +126,7 @@ pub(super) struct Driver<'a, S> {
     /// The time at which bytes were last sent.
     sent_bytes: Instant,
     /// The server has asked to wait until then.
-    patience_until: Option<Instant>,
+    postponed_until: Option<Instant>,
     /// Requests are sent immediately, because the login is complete or is not awaited.
     is_open: bool,
     /// The round trips of the login and of the first requests.
@@ -168,7 +168,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
             progressed: Instant::now(),
             midway: false,
             sent_bytes: Instant::now(),
-            patience_until: None,
+            postponed_until: None,
             is_open: ahead,
             login_round_trip: round_trip,
             first_round_trip: round_trip + u64::from(!ahead),
@@ -303,7 +303,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
             (false, false) => self.parts.config.first_byte_timeout,
             (false, true) => self.parts.config.no_progress_timeout,
         };
-        let dead = (self.progressed + silence).max(self.patience_until.unwrap_or(self.progressed));
+        let dead = (self.progressed + silence).max(self.postponed_until.unwrap_or(self.progressed));
         let later = self.later.iter().map(|(when, _)| when);
         let others = later.chain(self.deferred.values()).copied();
         others.chain(self.jobs.values().map(|job| self.starved_at(job))).fold(dead, Instant::min)
@@ -326,8 +326,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
         } else {
             self.parts.config.first_byte_timeout
         };
-        let patient = self.patience_until.is_some_and(|until| now < until);
-        if patient || now < self.progressed + limit {
+        let is_postponed = self.postponed_until.is_some_and(|until| now < until);
+        if is_postponed || now < self.progressed + limit {
             return None;
         }
         let what = format!(

@@ -141,7 +141,7 @@ pub(super) enum SessionCommand {
     /// Reads. The number identifies the job for [`SessionCommand::Cancel`].
     Fetch(u64, ReadJob),
     /// Does another operation.
-    Ask(u64, OperationJob),
+    Operation(u64, OperationJob),
     /// Opens a file that will be read soon.
     Open(Arc<SharedFile>),
     /// Cancels a job.

@@ -68,7 +68,7 @@ impl XrootdPath {
     }
 
     /// Asks the server of this path.
-    pub(super) async fn ask_here(
+    pub(super) async fn request_here(
         &self,
         action: Action,
         make: impl Fn(String) -> Request + Send + Sync,

@@ -48,7 +48,7 @@ impl Drop for PendingJob {
 }
 
 /// Sends a request in this session.
-pub(super) async fn ask_in(
+pub(super) async fn request_in(
     sessions: &SessionPool,
     lease: &Arc<SessionHandle>,
     what: Operation,
@@ -56,20 +56,20 @@ pub(super) async fn ask_in(
     let (reply, answer) = oneshot::channel();
     let id = sessions.number();
     let round_trip = sessions.next_round_trip();
-    lease.tell(SessionCommand::Ask(id, OperationJob { what, round_trip, reply }));
+    lease.tell(SessionCommand::Operation(id, OperationJob { what, round_trip, reply }));
     PendingJob::new(Arc::clone(lease), id).end(answer).await
 }
 
 /// Sends a request in the least busy session with `place`. Waits for a server that refuses
 /// connections.
-async fn ask_at(
+async fn request_at(
     network: &Network,
     place: &XrootdTarget,
     what: &Operation,
 ) -> (Arc<SessionHandle>, Result<OperationResponse, JobError>) {
     loop {
         let lease = place.sessions.lease(what.bytes(), what.name());
-        let reply = ask_in(&place.sessions, &lease, what.clone()).await;
+        let reply = request_in(&place.sessions, &lease, what.clone()).await;
         let Err(JobError::Failed(error)) = reply else { return (lease, reply) };
         if let Err(error) = network.wait_for_restart(&place.location, error).await {
             return (lease, Err(JobError::Failed(error)));
@@ -101,7 +101,7 @@ pub(super) async fn ask(
 ) -> Result<ServerReply> {
     let began = Instant::now();
     let attempt = || async {
-        ask_once(network, location, action, &make).await.map_err(|(error, what)| {
+        request_once(network, location, action, &make).await.map_err(|(error, what)| {
             let has_entries = matches!(what, Some(Operation::List(_, it)) if it.has_sent());
             network.failed(error, began, has_entries)
         })
@@ -116,7 +116,7 @@ pub(super) async fn ask(
 }
 
 /// Sends the operation, and follows redirects. An error contains the operation, if it was sent.
-async fn ask_once(
+async fn request_once(
     network: &Network,
     location: &Location,
     action: Action,
@@ -129,7 +129,7 @@ async fn ask_once(
     loop {
         attempts.count().map_err(unsent)?;
         let what = make(place.path(network, &[]).await.map_err(unsent)?);
-        let (lease, reply) = ask_at(network, &place, &what).await;
+        let (lease, reply) = request_at(network, &place, &what).await;
         match reply {
             Ok(answered) => return Ok(ServerReply { answered, place, lease, what }),
             Err(JobError::Elsewhere(redirect)) => {

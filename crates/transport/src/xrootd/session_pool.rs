@@ -465,7 +465,7 @@ mod tests {
     use super::*;
     use crate::network::Network;
     use crate::xrootd::job::Operation;
-    use crate::xrootd::request::ask_in;
+    use crate::xrootd::request::request_in;
     use hither_testkit::mock_xrootd::{Fault, FaultStage, FaultTrigger, MockXrootdServer};
     use hither_xrd::wire::{Redirect, Request};
     use tokio::runtime::Handle;
@@ -480,7 +480,7 @@ mod tests {
         let lease = sessions.lease(0, None);
         // The session has ended.
         sessions.met.subscribe().wait_for(|met| *met).await.unwrap();
-        let result = ask_in(&sessions, &lease, Operation::Request(Request::Ping)).await;
+        let result = request_in(&sessions, &lease, Operation::Request(Request::Ping)).await;
         assert!(matches!(result, Err(JobError::TooLate)), "{:?}", result.err());
     }
 }

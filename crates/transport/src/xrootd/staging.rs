@@ -67,7 +67,7 @@ impl XrootdPath {
     }
 
     async fn locality(&self) -> FileLocality {
-        let Ok(Completion::Status(status)) = self.ask_here(Action::Read, Request::Stat).await
+        let Ok(Completion::Status(status)) = self.request_here(Action::Read, Request::Stat).await
         else {
             return FileLocality::Unavailable;
         };
@@ -96,7 +96,7 @@ impl XrootdPath {
                 paths: vec![request.to_owned()],
             })
         };
-        self.ask_here(Action::Read, request).await.map(drop)
+        self.request_here(Action::Read, request).await.map(drop)
     }
 
     /// The states that a server with a plug-in reports; none from others.
@@ -110,7 +110,7 @@ impl XrootdPath {
             .collect();
         let text = format!("{request}\n{}", paths.join("\n"));
         let request = |_| Request::Query { kind: query_kind::PREPARE, text: text.clone() };
-        let reply = match self.ask_here(Action::Read, request).await {
+        let reply = match self.request_here(Action::Read, request).await {
             Ok(Completion::Text(text)) => text,
             Ok(_) => return Ok(None),
             Err(error) if is_lost(&error) => return Err(error),
@@ -132,7 +132,7 @@ impl XrootdPath {
     }
 
     async fn state_of_status(&self) -> StagingState {
-        match self.ask_here(Action::Read, Request::Stat).await {
+        match self.request_here(Action::Read, Request::Stat).await {
             Ok(Completion::Status(status)) if status.flags & wire::stat_flags::OFFLINE == 0 => {
                 StagingState::Online
             }

@@ -30,12 +30,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     pub(super) fn take_events(&mut self, mut bytes: Bytes) -> Result<(), SessionError> {
         loop {
             match self.parts.session.receive(&mut bytes) {
-                Ok(Some(event)) => self.happened(event),
+                Ok(Some(event)) => self.on_event(event),
                 Ok(None) => return Ok(()),
                 Err(error) => {
                     // The events before the error are valid.
                     while let Ok(Some(event)) = self.parts.session.receive(&mut Bytes::new()) {
-                        self.happened(event);
+                        self.on_event(event);
                     }
                     return Err(error);
                 }
@@ -43,7 +43,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         }
     }
 
-    fn happened(&mut self, event: SessionEvent) {
+    fn on_event(&mut self, event: SessionEvent) {
         match event {
             SessionEvent::Ready => self.ready(),
             SessionEvent::Data { request_id, offset, bytes } => {
@@ -59,8 +59,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             }
             SessionEvent::Entries { request_id, entries } => {
                 let job = self.requests.get(&request_id).and_then(|id| self.jobs.get_mut(id));
-                if let Some(RunningJob::Ask(operation)) = job
-                    && let Operation::List(_, receiver) = &mut operation.ask.what
+                if let Some(RunningJob::Operation(operation)) = job
+                    && let Operation::List(_, receiver) = &mut operation.job.what
                 {
                     operation.progressed = Instant::now();
                     receiver.send(entries);
@@ -88,7 +88,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
                 let most = self.max_deferred(request_id);
                 let end = *self.deferred.entry(request_id).or_insert(now + most);
                 let until = end.min(now + Duration::from_secs(seconds.min(MAX_SECONDS).into()));
-                self.patience_until = self.patience_until.max(Some(until));
+                self.postponed_until = self.postponed_until.max(Some(until));
             }
             // TLS starts before the driver does, and messages for users are ignored.
             _ => {}
@@ -126,11 +126,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     }
 
     /// The server cannot open a file.
-    fn not_opened(&mut self, name: u64, trouble: impl Fn() -> JobError) {
+    fn not_opened(&mut self, name: u64, error: impl Fn() -> JobError) {
         self.files.remove(&name);
         for id in self.jobs_on(name) {
             if let Some(job) = self.end(id) {
-                job.fail(trouble());
+                job.fail(error());
             }
         }
     }
@@ -163,8 +163,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
                     let error = self.refused_read(&shown, failure);
                     return job.fail(JobError::Failed(error));
                 }
-                RunningJob::Ask(operation) => {
-                    let name = operation.ask.what.name();
+                RunningJob::Operation(operation) => {
+                    let name = operation.job.what.name();
                     name.map_or_else(|| self.parts.name.clone(), |name| self.shown(name.id))
                 }
             };
@@ -183,7 +183,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
                 && !fetching.rest.is_empty()
             {
                 fetching.rest = 0..0;
-                fetching.trouble.get_or_insert_with(|| error.clone());
+                fetching.first_error.get_or_insert_with(|| error.clone());
             }
         }
     }
@@ -230,13 +230,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         debug!(server = %self.parts.name, ?after, message, "server asked to wait");
         let Some(name) = self.opening.remove(&request_id) else {
             let job = self.requests.get(&request_id).and_then(|id| self.jobs.get_mut(id));
-            if let Some(RunningJob::Ask(operation)) = job
-                && let Operation::List(_, receiver) = &mut operation.ask.what
+            if let Some(RunningJob::Operation(operation)) = job
+                && let Operation::List(_, receiver) = &mut operation.job.what
             {
                 // The repeated request is another attempt.
                 *receiver = receiver.clone();
             }
-            self.ask_later(request_id, after);
+            self.retry_later(request_id, after);
             return;
         };
         self.parts.session.cancel(request_id);
@@ -251,13 +251,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     }
 
     /// Repeats a request after a while, unless the total wait is longer than that for a response.
-    fn ask_later(&mut self, request_id: RequestId, after: Duration) {
+    fn retry_later(&mut self, request_id: RequestId, after: Duration) {
         let waited = self.waited.entry(request_id).or_default();
         *waited += after;
         if *waited <= self.parts.config.first_byte_timeout {
             let when = Instant::now() + after;
             self.later.push((when, request_id));
-            self.patience_until = self.patience_until.max(Some(when));
+            self.postponed_until = self.postponed_until.max(Some(when));
             return;
         }
         let so_far = waited.saturating_sub(after).as_secs();
@@ -275,7 +275,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         // Written bytes have to be sent first.
         let writes = matches!(
             job,
-            RunningJob::Ask(operation) if matches!(operation.ask.what, Operation::Write(..))
+            RunningJob::Operation(operation) if matches!(operation.job.what, Operation::Write(..))
         );
         let sent = if writes { self.sent_bytes } else { job.progressed() };
         let since = job.progressed().max(sent);
@@ -357,7 +357,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
 /// The maximum time for an announced response to a job.
 fn max_deferred(job: Option<&RunningJob>) -> Duration {
     match job {
-        Some(RunningJob::Ask(operation)) if matches!(operation.ask.what, Operation::Sync(_)) => {
+        Some(RunningJob::Operation(operation))
+            if matches!(operation.job.what, Operation::Sync(_)) =>
+        {
             MAX_DEFERRED_COPY
         }
         _ => MAX_DEFERRED,

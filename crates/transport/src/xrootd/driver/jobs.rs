@@ -29,7 +29,7 @@ pub(super) struct OpenedFile {
 /// A job in progress.
 pub(super) enum RunningJob {
     Fetch(Box<Fetching>),
-    Ask(RunningOperation),
+    Operation(RunningOperation),
 }
 
 pub(super) struct Fetching {
@@ -42,7 +42,7 @@ pub(super) struct Fetching {
     pub(super) facts: Option<FileVersion>,
     pub(super) repairs: Repairs,
     /// The error with which the job ends after all responses have arrived.
-    pub(super) trouble: Option<Error>,
+    pub(super) first_error: Option<Error>,
     /// When it was sent in a session that was open, until its first byte has arrived.
     pub(super) awaited_since: Option<Instant>,
     pub(super) tally: Tally,
@@ -51,7 +51,7 @@ pub(super) struct Fetching {
 }
 
 pub(super) struct RunningOperation {
-    pub(super) ask: OperationJob,
+    pub(super) job: OperationJob,
     /// None for an open that another job requested.
     pub(super) request_id: Option<RequestId>,
     pub(super) tally: Tally,
@@ -79,7 +79,7 @@ impl RunningJob {
     pub(super) fn bytes(&self) -> u64 {
         match self {
             Self::Fetch(fetching) => fetching.fetch.request.requested_bytes(),
-            Self::Ask(operation) => operation.ask.what.bytes(),
+            Self::Operation(operation) => operation.job.what.bytes(),
         }
     }
 
@@ -87,21 +87,21 @@ impl RunningJob {
     fn round_trip(&self) -> u64 {
         match self {
             Self::Fetch(fetching) => fetching.fetch.round_trip,
-            Self::Ask(operation) => operation.ask.round_trip,
+            Self::Operation(operation) => operation.job.round_trip,
         }
     }
 
     fn requests(&self) -> Vec<RequestId> {
         match self {
             Self::Fetch(fetching) => fetching.requests.iter().copied().collect(),
-            Self::Ask(operation) => operation.request_id.into_iter().collect(),
+            Self::Operation(operation) => operation.request_id.into_iter().collect(),
         }
     }
 
     fn tally(&mut self) -> &mut Tally {
         match self {
             Self::Fetch(fetching) => &mut fetching.tally,
-            Self::Ask(operation) => &mut operation.tally,
+            Self::Operation(operation) => &mut operation.tally,
         }
     }
 
@@ -109,14 +109,14 @@ impl RunningJob {
     pub(super) fn progressed(&self) -> Instant {
         match self {
             Self::Fetch(fetching) => fetching.progressed,
-            Self::Ask(operation) => operation.progressed,
+            Self::Operation(operation) => operation.progressed,
         }
     }
 
     fn note_progress(&mut self) {
         let progressed = match self {
             Self::Fetch(fetching) => &mut fetching.progressed,
-            Self::Ask(operation) => &mut operation.progressed,
+            Self::Operation(operation) => &mut operation.progressed,
         };
         *progressed = Instant::now();
     }
@@ -125,16 +125,16 @@ impl RunningJob {
     pub(super) fn is_on(&self, name: u64) -> bool {
         let on = match self {
             Self::Fetch(fetching) => Some(&fetching.fetch.name),
-            Self::Ask(operation) => operation.ask.what.name(),
+            Self::Operation(operation) => operation.job.what.name(),
         };
         on.is_some_and(|on| on.id == name)
     }
 
     /// Fails the job. Its caller may have been cancelled.
-    pub(super) fn fail(self, trouble: JobError) {
+    pub(super) fn fail(self, error: JobError) {
         match self {
-            Self::Fetch(fetching) => drop(fetching.fetch.reply.send(Err(trouble))),
-            Self::Ask(operation) => drop(operation.ask.reply.send(Err(trouble))),
+            Self::Fetch(fetching) => drop(fetching.fetch.reply.send(Err(error))),
+            Self::Operation(operation) => drop(operation.job.reply.send(Err(error))),
         }
     }
 
@@ -142,7 +142,7 @@ impl RunningJob {
     pub(super) fn again(self, id: u64) -> SessionCommand {
         match self {
             Self::Fetch(fetching) => SessionCommand::Fetch(id, fetching.fetch),
-            Self::Ask(operation) => SessionCommand::Ask(id, operation.ask),
+            Self::Operation(operation) => SessionCommand::Operation(id, operation.job),
         }
     }
 }
@@ -152,7 +152,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     pub(super) fn take(&mut self, command: SessionCommand) {
         match command {
             SessionCommand::Fetch(id, fetch) => self.begin_fetch(id, fetch),
-            SessionCommand::Ask(id, ask) => self.begin_ask(id, ask),
+            SessionCommand::Operation(id, job) => self.begin_operation(id, job),
             SessionCommand::Open(name) => drop(self.file(&name)),
             SessionCommand::Cancel(id) => {
                 self.give_up(id);
@@ -181,9 +181,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         }
     }
 
-    fn begin_ask(&mut self, id: u64, ask: OperationJob) {
+    fn begin_operation(&mut self, id: u64, job: OperationJob) {
         self.begins();
-        let request_id = match &ask.what {
+        let request_id = match &job.what {
             Operation::Request(request) => Some(self.parts.session.submit(request.clone())),
             Operation::List(path, _) => {
                 let list = Request::List { path: path.clone(), options: dirlist::STAT };
@@ -194,7 +194,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
                 (file, Some(_)) => {
                     self.parts.load.done(0);
                     let reply = Completion::Opened { file, status: None };
-                    drop(ask.reply.send(Ok(OperationResponse { reply })));
+                    drop(job.reply.send(Ok(OperationResponse { reply })));
                     return;
                 }
             },
@@ -215,16 +215,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         self.requests.extend(request_id.map(|request_id| (request_id, id)));
         let tally = Tally::default();
         let progressed = Instant::now();
-        self.jobs
-            .insert(id, RunningJob::Ask(RunningOperation { ask, request_id, tally, progressed }));
+        let operation = RunningOperation { job, request_id, tally, progressed };
+        self.jobs.insert(id, RunningJob::Operation(operation));
         self.sent(id);
     }
 
     fn begin_fetch(&mut self, id: u64, fetch: ReadJob) {
         self.begins();
         let (file, facts) = self.file(&fetch.name);
-        let trouble = facts.and_then(|facts| unexpected(&self.parts.name, &fetch, facts));
-        if let Some(error) = trouble.or_else(|| self.cannot_verify()) {
+        let error = facts.and_then(|facts| unexpected(&self.parts.name, &fetch, facts));
+        if let Some(error) = error.or_else(|| self.cannot_verify()) {
             self.parts.load.done(fetch.request.requested_bytes());
             drop(fetch.reply.send(Err(JobError::Failed(error))));
             return;
@@ -241,7 +241,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             rest,
             facts,
             repairs: Repairs::default(),
-            trouble: None,
+            first_error: None,
             awaited_since: self.is_open.then(Instant::now),
             tally: Tally::default(),
             progressed: Instant::now(),
@@ -274,10 +274,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         match self.jobs.get(&id) {
             Some(RunningJob::Fetch(_)) => self.fetch_on(id, file, facts),
             // The open was the job.
-            Some(RunningJob::Ask(operation)) if operation.request_id.is_none() => {
-                if let Some(RunningJob::Ask(operation)) = self.end(id) {
+            Some(RunningJob::Operation(operation)) if operation.request_id.is_none() => {
+                if let Some(RunningJob::Operation(operation)) = self.end(id) {
                     let reply = Completion::Opened { file, status: status.cloned() };
-                    drop(operation.ask.reply.send(Ok(OperationResponse { reply })));
+                    drop(operation.job.reply.send(Ok(OperationResponse { reply })));
                 }
             }
             _ => {}
@@ -297,7 +297,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         self.progressed = Instant::now();
         if self.jobs.is_empty() {
             self.parts.load.saw_bandwidth(self.parts.meter.bandwidth());
-            self.patience_until = None;
+            self.postponed_until = None;
         }
         Some(job)
     }
@@ -314,7 +314,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         let is_over = fetching.requests.is_empty() && fetching.rest.is_empty();
         let Some(facts) = fetching.facts.filter(|_| is_over) else { return };
         if let Some(RunningJob::Fetch(fetching)) = self.end(id) {
-            let end = fetching.trouble.map_or(Ok(facts), |error| Err(JobError::Failed(error)));
+            let end = fetching.first_error.map_or(Ok(facts), |error| Err(JobError::Failed(error)));
             drop(fetching.fetch.reply.send(end));
         }
     }
@@ -330,9 +330,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
                 }
                 _ => self.fetched(id, request_id, &[], &[]),
             },
-            Some(RunningJob::Ask(_)) => {
-                if let Some(RunningJob::Ask(operation)) = self.end(id) {
-                    drop(operation.ask.reply.send(Ok(OperationResponse { reply })));
+            Some(RunningJob::Operation(_)) => {
+                if let Some(RunningJob::Operation(operation)) = self.end(id) {
+                    drop(operation.job.reply.send(Ok(OperationResponse { reply })));
                 }
             }
             None => {}

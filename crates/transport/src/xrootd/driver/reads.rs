@@ -116,8 +116,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     /// Sends the requests that had to wait until the file was open.
     pub(super) fn fetch_on(&mut self, id: u64, file: File, facts: FileVersion) {
         let Some(RunningJob::Fetch(mut fetching)) = self.jobs.remove(&id) else { return };
-        let trouble = unexpected(&self.parts.name, &fetching.fetch, facts);
-        if let Some(error) = trouble.or_else(|| self.cannot_verify()) {
+        let error = unexpected(&self.parts.name, &fetching.fetch, facts);
+        if let Some(error) = error.or_else(|| self.cannot_verify()) {
             fetching.requests.iter().for_each(|request_id| self.parts.session.cancel(*request_id));
             let job = RunningJob::Fetch(fetching);
             self.parts.load.done(job.bytes());
@@ -172,16 +172,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
                 lack.start
             );
             let error = Error::new(ErrorKind::Protocol, what).with_failure(Failure::Garbled);
-            fetching.trouble.get_or_insert(error);
+            fetching.first_error.get_or_insert(error);
         }
         self.read_on(id, &mut fetching);
         let times = fetching.repairs.times.remove(&request_id).unwrap_or(0);
-        let hopeless = match damaged {
+        let failure = match damaged {
             [] => None,
             damaged => self.repair(id, &mut fetching, damaged, times),
         };
         self.jobs.insert(id, RunningJob::Fetch(fetching));
-        match hopeless {
+        match failure {
             None => self.finish_if_done(id),
             Some(error) => {
                 if let Some(job) = self.give_up(id) {
@@ -193,7 +193,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
 
     /// Requests more of a long range, as far as the window allows.
     fn read_on(&mut self, id: u64, fetching: &mut Fetching) {
-        if fetching.trouble.is_some() {
+        if fetching.first_error.is_some() {
             // The reader requests the rest.
             fetching.rest = 0..0;
         }

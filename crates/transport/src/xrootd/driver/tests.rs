@@ -320,7 +320,7 @@ async fn a_request_without_a_response_fails_while_others_get_theirs() {
     let (sender, mut entries) = EntrySender::channel(1 << 20);
     let (reply, listed) = oneshot::channel();
     let what = Operation::List("/d".to_owned(), sender);
-    let list = SessionCommand::Ask(2, OperationJob { what, round_trip: 1, reply });
+    let list = SessionCommand::Operation(2, OperationJob { what, round_trip: 1, reply });
     let (came, took) = read_beside(Some(list), |request, _| match request {
         wire::Request::Open(_) => vec![(0, opened())],
         wire::Request::List { .. } => {
@@ -343,7 +343,7 @@ async fn an_operation_without_a_response_fails_whatever_else_is_sent() {
         let (reply, operated) = oneshot::channel();
         let lost = Arc::new(SharedFile::for_reading("/lost".to_owned()));
         let what = if opens { Operation::Open(lost) } else { Operation::Close(lost) };
-        let other = SessionCommand::Ask(2, OperationJob { what, round_trip: 1, reply });
+        let other = SessionCommand::Operation(2, OperationJob { what, round_trip: 1, reply });
         let start = Instant::now();
         let operated = tokio::spawn(async move {
             let came = operated.await.unwrap();
@@ -397,7 +397,7 @@ async fn no_entry_of_a_listing_that_began_again_is_passed_on_twice() {
         let (sender, mut received) = EntrySender::channel(1 << 20);
         let (reply, _listed) = oneshot::channel();
         let what = Operation::List("/d".to_owned(), sender);
-        let list = SessionCommand::Ask(2, OperationJob { what, round_trip: 1, reply });
+        let list = SessionCommand::Operation(2, OperationJob { what, round_trip: 1, reply });
         let (came, _) = read_beside(Some(list), move |request, before| match (request, before) {
             (wire::Request::Open(_), _) => vec![(0, opened())],
             (wire::Request::List { .. }, 0) => {

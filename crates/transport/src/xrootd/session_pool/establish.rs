@@ -170,7 +170,7 @@ impl SessionConnector {
         self.end(commands, || JobError::Failed(error.clone()));
     }
 
-    fn end(&mut self, mut commands: Vec<SessionCommand>, trouble: impl Fn() -> JobError) {
+    fn end(&mut self, mut commands: Vec<SessionCommand>, error: impl Fn() -> JobError) {
         self.inbox.close();
         while let Ok(command) = self.inbox.try_recv() {
             commands.push(command);
@@ -179,11 +179,11 @@ impl SessionConnector {
             match command {
                 SessionCommand::Fetch(_, fetch) => {
                     self.load.done(fetch.request.requested_bytes());
-                    drop(fetch.reply.send(Err(trouble())));
+                    drop(fetch.reply.send(Err(error())));
                 }
-                SessionCommand::Ask(_, ask) => {
-                    self.load.done(ask.what.bytes());
-                    drop(ask.reply.send(Err(trouble())));
+                SessionCommand::Operation(_, job) => {
+                    self.load.done(job.what.bytes());
+                    drop(job.reply.send(Err(error())));
                 }
                 SessionCommand::Open(_) | SessionCommand::Cancel(_) | SessionCommand::Close(_) => {}
             }
@@ -238,8 +238,8 @@ impl SessionConnector {
         let ahead = setup.pipelining == Pipelining::Full;
         let mut session = Session::new(setup);
         let wire = if session.greets_at_once() {
-            let (stream, shaken) = self.secured(&mut session, line).await?;
-            round_trip += shaken;
+            let (stream, round_trips) = self.secured(&mut session, line).await?;
+            round_trip += round_trips;
             Wire::Tls(Box::new(stream))
         } else {
             Wire::Plain(line.stream)

@@ -12,7 +12,7 @@
 
 use crate::context::MonotonicClock;
 use crate::xrootd::job::{JobError, Operation, OperationResponse};
-use crate::xrootd::request::{ServerReply, ask, ask_in};
+use crate::xrootd::request::{ServerReply, ask, request_in};
 use crate::xrootd::session_pool::{OccupiedSession, SessionHandle};
 use crate::xrootd::shared_file::SharedFile;
 use crate::xrootd::storage::XrootdStorage;
@@ -229,7 +229,7 @@ impl WriteSessions {
         let lease = Arc::clone(occupied.lease());
         lease.takes(0);
         lease.opens(&name);
-        match ask_in(&place.sessions, &lease, Operation::Open(Arc::clone(&name))).await {
+        match request_in(&place.sessions, &lease, Operation::Open(Arc::clone(&name))).await {
             Ok(_) => {
                 let _occupied = Some(Arc::new(occupied));
                 Some(OpenedFile { place: place.clone(), lease, name, _occupied })
@@ -267,7 +267,7 @@ impl OpenedFile {
     ) -> Result<OperationResponse> {
         let Self { place, lease, name, .. } = self;
         lease.takes(what.bytes());
-        ask_in(&place.sessions, lease, what).await.map_err(|trouble| match trouble {
+        request_in(&place.sessions, lease, what).await.map_err(|error| match error {
             JobError::Failed(error) => place.explained(&storage.network, Action::Create, error),
             JobError::TooLate => {
                 let what = format!("{}: the connection was closed", place.location);
