@@ -130,7 +130,7 @@ pub(crate) async fn run(shared: &Arc<CopyContext>, finders: JoinSet<()>) {
     };
     futures_util::future::join(work, find).await;
     let resources = &shared.resources;
-    resources.results.look_at_unseen(true, resources.journal.as_ref()).await;
+    resources.results.confirm_unseen(true, resources.journal.as_ref()).await;
     let missing = shared.resources.options.filter.missing();
     shared.results().summary().failures.extend(missing);
     let attributes = std::mem::take(&mut *lock(&shared.attributes));
@@ -154,7 +154,7 @@ pub(crate) fn conclude(shared: Arc<CopyContext>) -> Result<CopySummary> {
     summary.bytes_resent += progress.useless_bytes();
     debug!(stages = ?progress.stages(), "copy ended");
     if let Some(journal) = journal {
-        if let Some(error) = journal.trouble() {
+        if let Some(error) = journal.write_error() {
             let notice = format!("{error}: what was copied after that cannot be resumed");
             summary.notices.push(notice);
         }

@@ -66,9 +66,10 @@ pub(crate) struct FileCopy {
     slot: Mutex<Option<SmallSlot>>,
 }
 
-/// A worker that asks for a piece.
+/// The request of a worker for a piece.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct AskingWorker {
+pub(crate) struct WorkRequest {
+    /// The number of the worker.
     pub(crate) number: usize,
     /// The number of workers that run.
     pub(crate) workers: usize,
@@ -98,10 +99,10 @@ impl FileCopy {
         &self.blocks
     }
 
-    /// The next piece for `worker` to fetch, if one is left. If no file follows this one
+    /// The next piece for a worker to fetch, if one is left. If no file follows this one
     /// (`is_last`), the piece has the size that lets all workers end at the same time.
-    pub(crate) fn take(&self, worker: AskingWorker, is_last: bool) -> Option<Arc<Piece>> {
-        let AskingWorker { number, workers, has_more_workers } = worker;
+    pub(crate) fn take(&self, request: WorkRequest, is_last: bool) -> Option<Arc<Piece>> {
+        let WorkRequest { number, workers, has_more_workers } = request;
         let share = |left_bytes| {
             let rtt = self.source.balancing_rtt(has_more_workers).filter(|_| is_last);
             let rates = &self.resources.rates;
@@ -111,14 +112,14 @@ impl FileCopy {
     }
 
     /// Splits off the later half of the slowest piece for an idle worker.
-    pub(crate) fn split_slowest_piece(&self, worker: AskingWorker) -> Option<Arc<Piece>> {
-        let rtt = self.source.balancing_rtt(worker.has_more_workers)?;
+    pub(crate) fn split_slowest_piece(&self, request: WorkRequest) -> Option<Arc<Piece>> {
+        let rtt = self.source.balancing_rtt(request.has_more_workers)?;
         let is_part = self.resources.options.control.is_part();
         if is_part || self.source.ranges() == RangeSupport::Whole {
             return None;
         }
         let best_speed = self.source.best_speed();
-        let idle = IdleWorker { number: worker.number, now: self.source.now(), rtt, best_speed };
+        let idle = IdleWorker { number: request.number, now: self.source.now(), rtt, best_speed };
         let piece = self.blocks.split_slowest(idle)?;
         let missing = piece.buffer.missing();
         let offset = missing.start;
@@ -152,7 +153,7 @@ impl FileCopy {
     }
 
     /// Returns true if the target discards the bytes: they are only counted.
-    pub(crate) fn is_blind(&self) -> bool {
+    pub(crate) fn discards_bytes(&self) -> bool {
         self.target.discards() && self.checks.algorithm().is_none()
     }
 

@@ -113,7 +113,7 @@ pub(crate) struct Journal {
     file: Mutex<File>,
     known: Mutex<HashMap<String, Known>>,
     /// The reason why recording has ended.
-    trouble: Mutex<Option<Error>>,
+    write_error: Mutex<Option<Error>>,
     into: Option<bool>,
     /// The number of the job until it is done; none in journals of older versions.
     id: Option<u64>,
@@ -181,7 +181,7 @@ impl Journal {
         let cut = file.set_len(valid_bytes).and_then(|()| file.seek(SeekFrom::Start(valid_bytes)));
         cut.map_err(|error| failed(&path, &error))?;
         let file = Mutex::new(file);
-        Ok(Self { path, file, known: Mutex::new(known), trouble: Mutex::default(), into, id })
+        Ok(Self { path, file, known: Mutex::new(known), write_error: Mutex::default(), into, id })
     }
 
     /// True if the destination was an existing directory when the job began; none if it begins now.
@@ -224,7 +224,7 @@ impl Journal {
     /// Records that the job begins. None if that cannot be recorded, which `notices` say.
     pub(crate) fn begin(self, job: &str, into: bool, notices: &mut Vec<String>) -> Option<Self> {
         self.append(&Record::Begin { job: job.to_owned(), into, id: self.id });
-        let Some(error) = self.trouble() else { return Some(self) };
+        let Some(error) = self.write_error() else { return Some(self) };
         notices.push(without(&error));
         self.remove();
         None
@@ -270,8 +270,8 @@ impl Journal {
     }
 
     /// The reason why recording has ended, if it has.
-    pub(crate) fn trouble(&self) -> Option<Error> {
-        lock(&self.trouble).clone()
+    pub(crate) fn write_error(&self) -> Option<Error> {
+        lock(&self.write_error).clone()
     }
 
     /// Removes the journal, because the job is done.
@@ -286,8 +286,8 @@ impl Journal {
 
     /// Writes lines, unless an earlier write failed: lines behind a torn one are not read.
     fn write(&self, lines: Result<Vec<Vec<u8>>>) {
-        let mut trouble = lock(&self.trouble);
-        if trouble.is_some() {
+        let mut write_error = lock(&self.write_error);
+        if write_error.is_some() {
             return;
         }
         let written = lines.and_then(|lines| {
@@ -296,7 +296,7 @@ impl Journal {
         });
         if let Err(error) = written {
             warn!(%error, "no more records are kept of this copy");
-            *trouble = Some(error);
+            *write_error = Some(error);
         }
     }
 }
@@ -525,11 +525,11 @@ mod tests {
         let path = written(folder.path());
         let journal = Journal { file: full(), ..open(folder.path()) };
         journal.done("c", &version(1), &version(1));
-        assert_eq!(journal.trouble().unwrap().kind(), ErrorKind::NoSpace);
+        assert_eq!(journal.write_error().unwrap().kind(), ErrorKind::NoSpace);
         let journal = Journal { file: Mutex::new(File::open("/dev/null").unwrap()), ..journal };
         journal.done("d", &version(1), &version(1));
-        let trouble = journal.trouble().unwrap().to_string();
-        assert!(trouble.contains(&*path.to_string_lossy()) && trouble.contains("space"));
+        let write_error = journal.write_error().unwrap().to_string();
+        assert!(write_error.contains(&*path.to_string_lossy()) && write_error.contains("space"));
         let mut notices = Vec::new();
         let other = Journal::open(folder.path(), "other", &mut notices).unwrap().unwrap();
         assert!(Journal { file: full(), ..other }.begin("other", true, &mut notices).is_none());

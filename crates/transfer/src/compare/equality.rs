@@ -64,7 +64,7 @@ pub(crate) struct FileComparison {
     progress: Arc<CopyProgress>,
     reading: Semaphore,
     /// Algorithms that the servers of source and target do not know.
-    untold: [Mutex<BTreeSet<Algorithm>>; 2],
+    unknown_algorithms: [Mutex<BTreeSet<Algorithm>>; 2],
     /// Files compared by size only, because a time was missing.
     pub(crate) without_times: AtomicU64,
 }
@@ -81,7 +81,7 @@ impl FileComparison {
             options: reading,
             progress,
             reading: Semaphore::new(MAX_READ),
-            untold: Default::default(),
+            unknown_algorithms: Default::default(),
             without_times: AtomicU64::new(0),
         }
     }
@@ -199,16 +199,17 @@ impl FileComparison {
         entry: &DirEntry,
         algorithm: Algorithm,
     ) -> Result<Option<Checksum>> {
-        let Some(untold) = self.untold.get(side).filter(|_| tree.local.is_none()) else {
+        let Some(unknown) = self.unknown_algorithms.get(side).filter(|_| tree.local.is_none())
+        else {
             return Ok(None);
         };
-        if lock(untold).contains(&algorithm) {
+        if lock(unknown).contains(&algorithm) {
             return Ok(None);
         }
         let reported = tree.storage.checksum(&entry.path, algorithm).await?;
         let reported = reported.filter(|checksum| checksum.algorithm() == algorithm);
         if reported.is_none() {
-            lock(untold).insert(algorithm);
+            lock(unknown).insert(algorithm);
         }
         Ok(reported)
     }

@@ -39,7 +39,7 @@ pub(crate) async fn copy_small(shared: Arc<CopyContext>, item: CopyItem, slot: S
     if file.blocks().is_to_be_finished() {
         finish_file(shared, &file).await;
     }
-    while let Some(piece) = file.take(shared.asking(0), false) {
+    while let Some(piece) = file.take(shared.work_request(0), false) {
         fetch_piece(shared, 0, &file, &piece).await;
     }
 }
@@ -53,7 +53,7 @@ pub(crate) async fn fetch_piece(
 ) {
     let result = fetch::run(file, piece).await;
     file.release(piece.buffer.waiting_bytes());
-    if file.is_blind() {
+    if file.discards_bytes() {
         file.blocks().dropped(piece.buffer.arrived());
     }
     match result {
@@ -115,7 +115,7 @@ async fn move_by_servers(shared: &CopyContext, item: &CopyItem) -> bool {
         }
         Ok(MoveResult::Moved) => {
             shared.resources.progress.done_file();
-            shared.results().look_at_unseen(false, shared.resources.journal.as_ref()).await;
+            shared.results().confirm_unseen(false, shared.resources.journal.as_ref()).await;
         }
         Err(error) => shared.results().failed(item.name.clone(), error),
     }
@@ -145,7 +145,7 @@ async fn finish_file(shared: &CopyContext, file: &Arc<FileCopy>) {
             results.copied(file.item().bytes(file.source().size()));
             results.note_folder(file.item().target.folder());
             progress.done_file();
-            results.look_at_unseen(false, shared.resources.journal.as_ref()).await;
+            results.confirm_unseen(false, shared.resources.journal.as_ref()).await;
             shared.queue.closed(file.is_small(), Some(file), None);
         }
         Ok(Finished::Again(bytes)) => {

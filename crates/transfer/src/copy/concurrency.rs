@@ -192,7 +192,7 @@ mod tests {
         let storage = Scripted::default();
         let shared = context(CopyOptions::default());
         shared.queue.found(storage.item(Target::Discard)).await;
-        let take = || shared.queue.take(shared.asking(1), shared.concurrency.file_limits());
+        let take = || shared.queue.take(shared.work_request(1), shared.concurrency.file_limits());
         let NextTask::Open(item) = take() else { panic!("no file") };
         attempt::begin(&shared, *item).await;
         let NextTask::Piece(file, _) = take() else { panic!("no piece") };

@@ -9,7 +9,7 @@ use crate::copy::resources::CopyResources;
 use crate::copy::resources::results::CopyResults;
 use crate::copy::small_slot::SmallSlot;
 use crate::destination::{CopyPath, Target};
-use crate::file::AskingWorker;
+use crate::file::WorkRequest;
 use crate::file::item::CopyItem;
 use crate::file::target::partial_file::PartialFile;
 use crate::journal::Journal;
@@ -58,10 +58,10 @@ impl CopyContext {
         &self.resources.results
     }
 
-    /// The worker of this `number`, as it asks for work.
-    pub(crate) fn asking(&self, number: usize) -> AskingWorker {
+    /// The request of the worker of this `number` for work.
+    pub(crate) fn work_request(&self, number: usize) -> WorkRequest {
         let workers = self.concurrency.workers();
-        AskingWorker { number, workers, has_more_workers: self.concurrency.has_more_workers() }
+        WorkRequest { number, workers, has_more_workers: self.concurrency.has_more_workers() }
     }
 
     /// The next small file, if one more may be in flight.

@@ -15,7 +15,7 @@ use crate::copy::resources::memory_budget::MemoryBudget;
 use crate::copy::small_slot::{SmallSlot, SmallSlots};
 use crate::file::blocks::piece::Piece;
 use crate::file::item::CopyItem;
-use crate::file::{AskingWorker, FileCopy};
+use crate::file::{FileCopy, WorkRequest};
 use crate::tree::small_files::{SmallFile, SmallFiles, TreeBatch};
 use hither_core::sync::lock;
 use hither_tune::FileLimits;
@@ -226,10 +226,10 @@ impl Queue {
         self.slots.changed()
     }
 
-    /// The next task of `worker`. A file that is to be opened belongs to the worker until
+    /// The next task of a worker. A file that is to be opened belongs to the worker until
     /// [`Queue::opened`] or [`Queue::closed`].
-    pub(crate) fn take(&self, worker: AskingWorker, limits: FileLimits) -> NextTask {
-        let workers = worker.workers;
+    pub(crate) fn take(&self, request: WorkRequest, limits: FileLimits) -> NextTask {
+        let workers = request.workers;
         let mut state = self.state();
         // Half of the workers move small files as long as there are others.
         let has_others = !state.open.is_empty() || !state.found.is_empty();
@@ -245,7 +245,7 @@ impl Queue {
         let may_open = state.in_hand < state.max_open.min(limits.large)
             && self.slots.taken() + state.in_hand < limits.all;
         let of_file = |file: &Arc<FileCopy>| {
-            let piece = file.take(worker, is_last)?;
+            let piece = file.take(request, is_last)?;
             Some(NextTask::Piece(Arc::clone(file), piece))
         };
         let has_worker =
@@ -265,7 +265,7 @@ impl Queue {
         }
         if state.found.is_empty() {
             for file in &state.open {
-                if let Some(piece) = file.split_slowest_piece(worker) {
+                if let Some(piece) = file.split_slowest_piece(request) {
                     return NextTask::Piece(Arc::clone(file), piece);
                 }
             }
@@ -355,14 +355,14 @@ mod tests {
         let item = CopyItem::new(source, None, Target::Discard);
         let all = FileLimits { large: usize::MAX, small: 1, all: usize::MAX };
         let queue = Queue::new(usize::MAX, 1);
-        let worker = AskingWorker { number: 0, workers: 1, has_more_workers: false };
+        let request = WorkRequest { number: 0, workers: 1, has_more_workers: false };
         for _ in 0..MAX_FOUND {
             queue.found(item.clone()).now_or_never().unwrap();
         }
         let mut waiting = Box::pin(queue.found(item.clone()));
         assert!(waiting.as_mut().now_or_never().is_none());
         while queue.state().found.len() >= MAX_FOUND / 2 {
-            assert!(matches!(queue.take(worker, all), NextTask::Open(_)));
+            assert!(matches!(queue.take(request, all), NextTask::Open(_)));
         }
         assert!(waiting.now_or_never().is_some());
         queue.close();

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
 
 /// Interval at which an idle worker searches for a piece to split.
-const LOOK_AROUND: Duration = Duration::from_millis(20);
+const SPLIT_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Runs the workers and the tasks of small files until no work is left.
 pub(crate) async fn run_all(shared: &Arc<CopyContext>) {
@@ -66,10 +66,10 @@ async fn run_worker(shared: Arc<CopyContext>, worker: usize) {
             if shared.queue.is_over() {
                 return;
             }
-            drop(tokio::time::timeout(LOOK_AROUND, changed).await);
+            drop(tokio::time::timeout(SPLIT_INTERVAL, changed).await);
             continue;
         }
-        match shared.queue.take(shared.asking(worker), shared.concurrency.file_limits()) {
+        match shared.queue.take(shared.work_request(worker), shared.concurrency.file_limits()) {
             NextTask::Over => {
                 shared.queue.more();
                 return;
@@ -78,7 +78,7 @@ async fn run_worker(shared: Arc<CopyContext>, worker: usize) {
                 // An idle worker searches again from time to time, because a slow piece shows only
                 // with time.
                 let began = Instant::now();
-                drop(tokio::time::timeout(LOOK_AROUND, changed).await);
+                drop(tokio::time::timeout(SPLIT_INTERVAL, changed).await);
                 shared.resources.progress.fetch.starved(began.elapsed());
             }
             NextTask::Open(item) => attempt::begin(&shared, *item).await,

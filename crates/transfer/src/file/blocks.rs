@@ -126,13 +126,13 @@ impl FileBlocks {
         let slowest = rule.slowest(pieces, now, rtt)?;
         let is_slow =
             best_speed.is_some_and(|rate| slowest.is_slower_than(rate / MUCH_SLOWER, now));
-        let patience = slowest.patience_of_next(now);
+        let silence_limit = slowest.silence_limit_of_next(now);
         let given = slowest.buffer.give(if is_slow { 0.0 } else { 0.5 });
         if given.is_empty() {
             return None;
         }
         slowest.cut_off.wake();
-        Some(state.start(Piece::new(number, given, now, patience)))
+        Some(state.start(Piece::new(number, given, now, silence_limit)))
     }
 
     /// Takes the missing parts of the pieces of workers above `workers` back, for others to fetch.
@@ -211,9 +211,9 @@ impl FileBlocks {
         parts.iter().for_each(|part| state.map.note_interruptions(part, interruptions));
     }
 
-    /// [`BlockMap::take_doubtful`].
-    pub(crate) fn take_doubtful(&self, interruptions: u64) -> BTreeMap<u64, (u64, Checksum)> {
-        self.state().map.take_doubtful(interruptions)
+    /// [`BlockMap::take_unverified`].
+    pub(crate) fn take_unverified(&self, interruptions: u64) -> BTreeMap<u64, (u64, Checksum)> {
+        self.state().map.take_unverified(interruptions)
     }
 
     /// Notes that a part of a block is written. Returns the block if that made it whole.

@@ -79,7 +79,7 @@ fn fetch<'a>(file: &'a Arc<FileCopy>, piece: &Arc<Piece>) -> BoxFuture<'a, Resul
     let resources = Arc::clone(&file.resources);
     let directions = file.item.directions();
     let buffer_of = Arc::clone(piece);
-    let keep = !file.is_blind();
+    let keep = !file.discards_bytes();
     let needs_room = keep && !file.is_small();
     let sink = Box::new(move |part: Part| {
         let came = part.bytes.len() as u64;

@@ -37,7 +37,7 @@ const CHECKSUM_GRACE: Duration = Duration::from_secs(1);
 /// Finishes a file that is complete.
 pub(crate) async fn finish(file: &Arc<FileCopy>) -> Result<Finished> {
     check_local_source(file).await?;
-    let again = match upload_sink::verify_doubtful(file).await {
+    let again = match upload_sink::verify_unverified(file).await {
         Err(error) if error.kind() == ErrorKind::Corrupt => {
             file.abandon().await;
             return Err(error);

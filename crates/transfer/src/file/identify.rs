@@ -22,7 +22,7 @@ pub(crate) async fn identify(
     match &item.entry {
         Some(entry) if is_described(entry, item) => {
             let listed = FileVersion::of(entry);
-            if known.is_some_and(|known| known.version.tells_more_than(&listed)) {
+            if known.is_some_and(|known| known.version.is_more_specific_than(&listed)) {
                 return Ok((of_silent_listing(item, source, listed).await, None));
             }
             Ok((listed, None))

@@ -129,12 +129,12 @@ fn summed(
 
 /// Compares the blocks that the server may have lost, once all of the file was sent. Returns the
 /// number of bytes in the blocks that are to be uploaded again.
-pub(crate) async fn verify_doubtful(file: &FileCopy) -> Result<u64> {
+pub(crate) async fn verify_unverified(file: &FileCopy) -> Result<u64> {
     let Some(upload) = file.target.upload() else { return Ok(0) };
     let upload = upload.read().await;
     let Some(upload) = upload.as_ref().filter(|it| !it.resumes_verified()) else { return Ok(0) };
-    let doubtful = file.blocks.take_doubtful(upload.interruptions());
-    if doubtful.is_empty() {
+    let unverified = file.blocks.take_unverified(upload.interruptions());
+    if unverified.is_empty() {
         return Ok(0);
     }
     if file.item.range.is_none()
@@ -148,7 +148,7 @@ pub(crate) async fn verify_doubtful(file: &FileCopy) -> Result<u64> {
         }
     }
     let Some(source) = upload.written_source() else {
-        let bytes: u64 = doubtful.values().map(|(bytes, _)| bytes).sum();
+        let bytes: u64 = unverified.values().map(|(bytes, _)| bytes).sum();
         let name = &file.key;
         file.resources.results.note(format!(
             "{name}: {bytes} bytes that went before an interruption are not verified"
@@ -156,7 +156,7 @@ pub(crate) async fn verify_doubtful(file: &FileCopy) -> Result<u64> {
         return Ok(0);
     };
     let policy = &file.resources.options.retry;
-    let blocks: Vec<_> = doubtful.into_iter().collect();
+    let blocks: Vec<_> = unverified.into_iter().collect();
     let mut again = 0;
     for blocks in blocks.chunks(READ_AT_ONCE) {
         let reading = blocks.iter().map(|(at, (bytes, expected))| {

@@ -58,7 +58,7 @@ impl FileVersion {
     }
 
     /// Returns true if this has a property to compare, and `other` only a size.
-    pub(crate) fn tells_more_than(&self, other: &Self) -> bool {
+    pub(crate) fn is_more_specific_than(&self, other: &Self) -> bool {
         let is_silent = |it: &Self| {
             it.validator.is_none()
                 && it.modified.is_none()

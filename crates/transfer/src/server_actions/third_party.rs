@@ -203,8 +203,8 @@ async fn verify(
     let seen = file.target.stat(file.target_path).await?;
     let wrong = if seen.size == Some(file.size) {
         let options = &shared.resources.options;
-        let is_doubtful = options.verify.is_explicit() || before.may_be(&seen);
-        let wants_checksum = is_doubtful || file.size >= options.block_bytes;
+        let must_compare = options.verify.is_explicit() || before.may_be(&seen);
+        let wants_checksum = must_compare || file.size >= options.block_bytes;
         match options.verify.algorithm().filter(|_| wants_checksum) {
             None => None,
             Some(algorithm) => {
@@ -217,7 +217,7 @@ async fn verify(
                 };
                 let (there, here) = futures_util::join!(there, here);
                 // A server without a checksum is not a failure: most have none.
-                compare(shared, item, there.ok().flatten(), here.ok().flatten(), is_doubtful)
+                compare(shared, item, there.ok().flatten(), here.ok().flatten(), must_compare)
             }
         }
     } else {
@@ -238,10 +238,10 @@ fn compare(
     item: &CopyItem,
     there: Option<Checksum>,
     expected: Option<Checksum>,
-    is_doubtful: bool,
+    must_compare: bool,
 ) -> Option<String> {
     let is_known = there.is_some() && expected.is_some();
-    if is_doubtful && !is_known {
+    if must_compare && !is_known {
         let name = item.target.name();
         shared.results().note(format!("{name}: not compared, because a server tells no checksum"));
     }

@@ -163,7 +163,7 @@ impl Deletions {
         for path in std::mem::take(&mut self.directories) {
             by_depth.entry(Reverse(path.matches('/').count())).or_default().push(path);
         }
-        let mut doubtful = 0;
+        let mut kept = 0;
         let mut why = None;
         for mut directories in by_depth.into_values() {
             directories.retain(|path| {
@@ -175,15 +175,16 @@ impl Deletions {
             });
             let before = removed.failures.len();
             removed.directories += removed.remove(target, directories).await;
-            for CopyFailure { source, error } in removed.failures.extract_if(before.., is_doubtful)
+            for CopyFailure { source, error } in
+                removed.failures.extract_if(before.., may_hide_entries)
             {
                 self.keep(&source);
-                doubtful += 1;
+                kept += 1;
                 why.get_or_insert(error);
             }
         }
         if let Some(why) = why {
-            removed.notices.push(format!("{doubtful} directories kept: {why}"));
+            removed.notices.push(format!("{kept} directories kept: {why}"));
         }
         removed
     }
@@ -291,7 +292,7 @@ impl Removed {
 }
 
 /// Returns true for a directory that was not removed because its server may hide what is in it.
-fn is_doubtful(failure: &mut CopyFailure) -> bool {
+fn may_hide_entries(failure: &mut CopyFailure) -> bool {
     let error = &failure.error;
     error.kind() == ErrorKind::Unsupported && !matches!(error.failure(), Failure::Status { .. })
 }

@@ -308,7 +308,7 @@ impl BatchUpload<'_> {
             self.look(in_the_way, &mut done).await;
         }
         self.done(&done);
-        shared.results().look_at_unseen(false, shared.resources.journal.as_ref()).await;
+        shared.results().confirm_unseen(false, shared.resources.journal.as_ref()).await;
         if left.is_empty() {
             return (Vec::new(), Ok(()));
         }

@@ -77,7 +77,7 @@ impl Wake for Writer {
 async fn a_writer_that_waits_for_its_turn_is_not_the_first_to_report_a_failure() {
     let shared = context(options(1));
     shared.queue.found(Scripted::default().item(Target::Output)).await;
-    let take = || shared.queue.take(shared.asking(1), shared.concurrency.file_limits());
+    let take = || shared.queue.take(shared.work_request(1), shared.concurrency.file_limits());
     let NextTask::Open(item) = take() else { panic!("no file") };
     begin(&shared, *item).await;
     let NextTask::Piece(file, _) = take() else { panic!("no piece") };

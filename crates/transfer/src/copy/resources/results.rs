@@ -163,8 +163,8 @@ impl CopyResults {
     /// Checks the uploads that are not confirmed yet: at the `end` of the job, or when there are
     /// many of them. Those that are missing, have a wrong size or are stored under another name
     /// fail; the others are recorded in the `journal`.
-    pub(crate) async fn look_at_unseen(&self, end: bool, journal: Option<&Journal>) {
-        let mut doubtful = BTreeSet::new();
+    pub(crate) async fn confirm_unseen(&self, end: bool, journal: Option<&Journal>) {
+        let mut suspected = BTreeSet::new();
         for (name, seen) in self.unseen.look(end).await {
             let done = seen.and_then(|seen| {
                 name.check(&seen)?;
@@ -180,11 +180,11 @@ impl CopyResults {
                     summary.files = summary.files.saturating_sub(1);
                     summary.bytes = summary.bytes.saturating_sub(size);
                 }
-                doubtful.insert(parent(&name.key).to_owned());
+                suspected.insert(parent(&name.key).to_owned());
                 self.failed(name.source, error);
             }
         }
         // One of the names may have replaced the file of another one.
-        doubtful.iter().for_each(|it| journal.iter().for_each(|journal| journal.forget(it)));
+        suspected.iter().for_each(|it| journal.iter().for_each(|journal| journal.forget(it)));
     }
 }

@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex};
 /// The largest number of names that wait to be confirmed, some 300 bytes each.
 const MAX_UNSEEN: usize = 16_384;
 /// Files of a directory that are requested one by one: a listing costs more than a few requests.
-const MAX_QUESTIONS: usize = 2;
+const MAX_SINGLE_REQUESTS: usize = 2;
 /// The number of names, for each unconfirmed file, up to which the listing of a directory is read;
 /// at least [`MIN_LISTED`].
 const MAX_LISTED: usize = 4;
@@ -188,7 +188,7 @@ impl UnseenDirectory {
         let mut listed = ListedNames::default();
         let names: HashSet<_> = self.files.keys().map(|path| file_name(path)).collect();
         let has_unusual = !names.iter().all(|name| is_plain(name));
-        if self.files.len() <= MAX_QUESTIONS && !has_unusual {
+        if self.files.len() <= MAX_SINGLE_REQUESTS && !has_unusual {
             return listed;
         }
         let most = if has_unusual { usize::MAX } else { MIN_LISTED.max(MAX_LISTED * names.len()) };

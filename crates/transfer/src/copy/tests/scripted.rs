@@ -167,7 +167,7 @@ pub(crate) fn context(options: CopyOptions) -> Arc<CopyContext> {
 pub(crate) async fn copy(shared: &CopyContext, item: CopyItem) {
     shared.queue.found(item).await;
     loop {
-        match shared.queue.take(shared.asking(1), shared.concurrency.file_limits()) {
+        match shared.queue.take(shared.work_request(1), shared.concurrency.file_limits()) {
             NextTask::Open(item) => attempt::begin(shared, *item).await,
             NextTask::Piece(file, piece) => attempt::fetch_piece(shared, 1, &file, &piece).await,
             NextTask::Over => return,

@@ -200,7 +200,7 @@ impl BlockMap {
     /// Takes the whole blocks that the server of an upload may have lost: those of an earlier
     /// attempt, and those after which requests have failed, `interruptions` of them so far. Returns
     /// length and crc32c by their start; none the second time.
-    pub(crate) fn take_doubtful(&mut self, interruptions: u64) -> BTreeMap<u64, (u64, Checksum)> {
+    pub(crate) fn take_unverified(&mut self, interruptions: u64) -> BTreeMap<u64, (u64, Checksum)> {
         let mut blocks = self.whole_blocks();
         blocks.retain(|start, _| {
             self.interruptions.insert(*start, interruptions) != Some(interruptions)
@@ -373,9 +373,9 @@ mod tests {
             blocks.note_interruptions(&part, interruptions);
             blocks.written(part.clone(), checksums(&slice(b"abcdefghijklmnop", &part)));
         }
-        assert!(blocks.take_doubtful(2).into_keys().eq([0, 4, 8]));
-        assert!(blocks.take_doubtful(2).is_empty());
-        assert!(blocks.take_doubtful(3).into_keys().eq([0, 4, 8, 12]));
+        assert!(blocks.take_unverified(2).into_keys().eq([0, 4, 8]));
+        assert!(blocks.take_unverified(2).is_empty());
+        assert!(blocks.take_unverified(3).into_keys().eq([0, 4, 8, 12]));
     }
 
     #[test]

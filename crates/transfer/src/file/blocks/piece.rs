@@ -18,7 +18,7 @@ pub(crate) struct Piece {
     /// When it was taken, by the clock of the source.
     pub(crate) sent: Duration,
     /// The time for which it may be silent before it is split.
-    patience: Duration,
+    silence_limit: Duration,
 }
 
 impl Piece {
@@ -36,26 +36,26 @@ impl Piece {
         worker: usize,
         range: Range<u64>,
         sent: Duration,
-        patience: Duration,
+        silence_limit: Duration,
     ) -> Self {
         Self {
             buffer: PieceBuffer::new(range),
             worker,
             cut_off: AtomicWaker::new(),
             sent,
-            patience,
+            silence_limit,
         }
     }
 
     /// Returns true if its progress can be judged: it has received bytes, or should have by its
     /// allowed silence.
     pub(super) fn is_judged(&self, now: Duration) -> bool {
-        self.buffer.progress().0 > 0 || now >= self.sent + self.patience
+        self.buffer.progress().0 > 0 || now >= self.sent + self.silence_limit
     }
 
     /// The time for which the piece that takes over from it may be silent: twice as long as it was,
     /// if it was.
-    pub(super) fn patience_of_next(&self, now: Duration) -> Duration {
+    pub(super) fn silence_limit_of_next(&self, now: Duration) -> Duration {
         let is_silent = self.buffer.progress().0 == 0;
         if is_silent { 2 * now.saturating_sub(self.sent) } else { Duration::ZERO }
     }
@@ -86,7 +86,8 @@ mod tests {
             now += LATENCY / 4;
             let judged = std::iter::once((piece.progress(), ())).filter(|_| piece.is_judged(now));
             if rule.slowest(judged, now, LATENCY).is_some() {
-                piece = Piece::new(1, piece.buffer.give(0.0), now, piece.patience_of_next(now));
+                piece =
+                    Piece::new(1, piece.buffer.give(0.0), now, piece.silence_limit_of_next(now));
                 taken += 1;
             }
         }

@@ -100,13 +100,13 @@ async fn blocks_before_an_interruption_are_read_back_and_lost_ones_uploaded_agai
     let server = MemoryServer::new(loses(0..2), &[]);
     let shared = in_blocks();
     let file = uploaded(&shared, &server).await;
-    assert_eq!(verify_doubtful(&file).await.unwrap(), 4);
+    assert_eq!(verify_unverified(&file).await.unwrap(), 4);
     assert_eq!(server.requests(), ["read f.part 0..4", "read f.part 4..7"]);
     assert_eq!(file.blocks.whole_blocks().into_keys().collect::<Vec<_>>(), [4]);
     let notices = shared.results().summary().notices.clone();
     assert_eq!(notices, ["memory:/f: the server had lost 4 bytes: uploaded again"]);
     written(&file, 0, b"cont").await;
-    assert_eq!(verify_doubtful(&file).await.unwrap(), 0);
+    assert_eq!(verify_unverified(&file).await.unwrap(), 0);
     assert_eq!(server.requests(), ["write f 0..4"]);
 }
 
@@ -118,7 +118,7 @@ async fn nothing_is_read_back_without_need() {
     for behaviour in [uninterrupted, stated] {
         let server = MemoryServer::new(behaviour, &[]);
         let file = uploaded(&in_blocks(), &server).await;
-        assert_eq!(verify_doubtful(&file).await.unwrap(), 0);
+        assert_eq!(verify_unverified(&file).await.unwrap(), 0);
         assert_eq!(server.requests(), [""; 0]);
     }
 }
@@ -128,7 +128,7 @@ async fn bytes_that_cannot_be_read_back_are_noted() {
     let server = MemoryServer::new(Behaviour { shows_written: false, ..loses(0..2) }, &[]);
     let shared = in_blocks();
     let file = uploaded(&shared, &server).await;
-    assert_eq!(verify_doubtful(&file).await.unwrap(), 0);
+    assert_eq!(verify_unverified(&file).await.unwrap(), 0);
     let notices = shared.results().summary().notices.clone();
     assert_eq!(notices, ["memory:/f: 7 bytes that went before an interruption are not verified"]);
 }

@@ -97,7 +97,7 @@ async fn a_limited_copy_within_this_machine_stops_when_its_file_has_failed() {
         let entry = entry(usize::try_from(size).unwrap());
         let target = Target::Local(folder.path().join(format!("to{copied}")));
         let file = opened(&shared, CopyItem::new(source, Some(entry), target)).await;
-        let piece = file.take(shared.asking(1), true).unwrap();
+        let piece = file.take(shared.work_request(1), true).unwrap();
         file.give_up();
         let result = copy_piece(&file, &piece).await;
         let cancelled = is_limited.then_some(ErrorKind::Cancelled);
