@@ -43,7 +43,7 @@ pub use copy::copy;
 pub use copy::listed::{copy_listed, copy_range, source_name};
 pub use copy::resources::unseen::unlisted_names;
 pub use copy::setup::refuse_clashes;
-pub use destination::folding::{MetPaths, coarse, is_one_name, is_plain, name_difference};
+pub use destination::folding::{SeenPaths, coarse, is_one_name, is_plain, name_difference};
 pub use destination::{CopyPath, Destination};
 pub use file::fetch::WRITE_BYTES;
 pub use filter::{Filter, FilterOptions};

@@ -28,7 +28,7 @@ pub(crate) mod small_files;
 
 use crate::copy::context::CopyContext;
 use crate::copy::target_directory::{make_directory, make_subdirectory};
-use crate::destination::folding::MetPaths;
+use crate::destination::folding::SeenPaths;
 use crate::destination::{CopyPath, Target};
 use crate::file::item::CopyItem;
 use crate::tree::resumed_walk::ResumedWalk;
@@ -95,7 +95,7 @@ pub(crate) async fn walk(
 /// The check that the destination can distinguish the names of a walk.
 #[derive(Default)]
 struct TakenNames {
-    met: MetPaths,
+    seen: SeenPaths,
     /// The last directory that is skipped, with its contents.
     left_out: Option<String>,
 }
@@ -151,14 +151,14 @@ async fn is_taken(
         return false;
     }
     taken.left_out = None;
-    if !taken.met.add(path) {
+    if !taken.seen.add(path) {
         return true;
     }
-    let Some(met) = taken.met.last() else { return true };
+    let Some(seen) = taken.seen.last() else { return true };
     let checked = match root.target_of(parent(path)) {
         Ok(target) => {
             let from = join(&root.directory, path);
-            met.check(&*root.storage, &from, &target).await
+            seen.check(&*root.storage, &from, &target).await
         }
         Err(error) => Err(error),
     };

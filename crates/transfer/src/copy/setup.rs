@@ -4,7 +4,7 @@ use crate::copy::archive::LINK_AS_FILE;
 use crate::copy::context::CopyContext;
 use crate::copy::target_directory::create_directory;
 use crate::copy::walk;
-use crate::destination::folding::{DirectoryAnswers, clash, coarse};
+use crate::destination::folding::{FoldingCache, clash, coarse};
 use crate::destination::{CopyPath, Destination, Target};
 use crate::file::item::CopyItem;
 use crate::file::target::partial_file;
@@ -62,13 +62,13 @@ pub(crate) async fn refuse_alike_targets(
 ) -> Result<()> {
     let Destination::Path(place) = destination else { return Ok(()) };
     let target = place.target();
-    let mut answers = DirectoryAnswers::default();
+    let mut cache = FoldingCache::default();
     let names = sources.iter().filter(|source| !source.contents).filter_map(CopyPath::last_name);
-    let mut met: HashMap<String, Vec<&str>> = HashMap::new();
+    let mut seen: HashMap<String, Vec<&str>> = HashMap::new();
     for name in names {
-        let alike = met.entry(coarse(name)).or_default();
+        let alike = seen.entry(coarse(name)).or_default();
         for other in &*alike {
-            if answers.is_one(name, other, &target).await? {
+            if cache.is_one(name, other, &target).await? {
                 return Err(clash(name, other, &target));
             }
         }

@@ -14,7 +14,7 @@
 use crate::copy::archive::{DirectoryAttributes, LINK_AS_FILE};
 use crate::copy::context::CopyContext;
 use crate::copy::target_directory::TargetDirectory;
-use crate::destination::folding::MetNames;
+use crate::destination::folding::SeenNames;
 use crate::destination::{CopyPath, Target};
 use crate::file::item::CopyItem;
 use crate::tree::small_files::TreeRoot;
@@ -138,14 +138,14 @@ impl Walk<'_> {
             if is_wanted { folder.directory.make(self.shared.results()).await } else { Ok(()) }
         };
         let mut folders = Vec::new();
-        let mut met = MetNames::default();
+        let mut seen = SeenNames::default();
         let mut batches = self.storage.list_batches(&folder.path);
         while let Some(listing) = batches.next().await {
             let listing = listing?;
             make().await?;
             self.tell_missing(folder, &listing);
             for entry in listing.entries {
-                folders.extend(self.take(folder, entry, &mut met).await?);
+                folders.extend(self.take(folder, entry, &mut seen).await?);
             }
         }
         make().await?;
@@ -200,7 +200,7 @@ impl Walk<'_> {
         &self,
         folder: &Folder,
         mut entry: DirEntry,
-        met: &mut MetNames,
+        seen: &mut SeenNames,
     ) -> Result<Option<Folder>> {
         let Self { shared, storage, root, .. } = self;
         let results = shared.results();
@@ -223,10 +223,10 @@ impl Walk<'_> {
             return Ok(None);
         }
         let last = file_name(&entry.path);
-        if met.add(last) {
+        if seen.add(last) {
             folder.directory.make(results).await?;
             let target = &folder.directory.target;
-            if let Err(error) = met.check(&***storage, &entry.path, target).await {
+            if let Err(error) = seen.check(&***storage, &entry.path, target).await {
                 results.failed(self.name_in(folder, &entry), error);
                 return Ok(None);
             }

@@ -27,17 +27,17 @@ const MAX_NAMES: usize = 1 << 21;
 
 /// The names of a directory so far, as far as they may be pairs.
 #[derive(Debug, Default)]
-pub(crate) struct MetNames {
+pub(crate) struct SeenNames {
     hashes: HashSet<u64>,
     keys: RandomState,
-    answers: DirectoryAnswers,
+    cache: FoldingCache,
     /// The names of the source that may collide, by their coarse forms, once they were listed.
     alike: Option<HashMap<String, Vec<String>>>,
 }
 
 /// The differences of names that one directory of the destination ignores, as far as it was tested.
 #[derive(Debug, Default)]
-pub(crate) struct DirectoryAnswers(HashMap<Difference, bool>);
+pub(crate) struct FoldingCache(HashMap<Difference, bool>);
 
 /// The characters in which two names differ.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -50,7 +50,7 @@ struct Difference {
 /// The names of the directories on the way to the last path of a walk. Finds names that would
 /// collide at some destination.
 #[derive(Debug, Default)]
-pub struct MetPaths(Vec<(String, MetNames)>);
+pub struct SeenPaths(Vec<(String, SeenNames)>);
 
 /// Returns true if the existing directory `directory` would take two names for one.
 ///
@@ -58,7 +58,7 @@ pub struct MetPaths(Vec<(String, MetNames)>);
 ///
 /// Those of the test: a file is made under one name.
 pub async fn is_one_name(directory: &CopyPath, name: &str, other: &str) -> Result<bool> {
-    DirectoryAnswers::default().is_one(name, other, &directory.target()).await
+    FoldingCache::default().is_one(name, other, &directory.target()).await
 }
 
 /// Returns the characters in which two names differ, and true if their last ones do. A directory
@@ -126,7 +126,7 @@ impl Difference {
     }
 }
 
-impl MetNames {
+impl SeenNames {
     /// Adds a name, and returns true if it may collide with an earlier one at a destination.
     pub(crate) fn add(&mut self, name: &str) -> bool {
         let hash = self.keys.hash_one(coarse(name));
@@ -150,7 +150,7 @@ impl MetNames {
             None => self.alike.insert(alike_names(source, parent(path)).await?),
         };
         for other in alike.get(&coarse(name)).into_iter().flatten() {
-            if other != name && self.answers.is_one(name, other, target).await? {
+            if other != name && self.cache.is_one(name, other, target).await? {
                 return Err(clash(name, other, target));
             }
         }
@@ -169,7 +169,7 @@ async fn alike_names(source: &dyn Storage, path: &str) -> Result<HashMap<String,
     Ok(alike)
 }
 
-impl MetPaths {
+impl SeenPaths {
     /// Adds a path; those of a directory come one after the other, but for what is below them.
     /// Returns true if it may collide with another name of its directory at a destination.
     pub fn add(&mut self, path: &str) -> bool {
@@ -182,18 +182,18 @@ impl MetPaths {
         };
         while self.0.pop_if(|(last, _)| !leads_to(last)).is_some() {}
         if self.0.last().is_none_or(|(last, _)| last != directory) {
-            self.0.push((directory.to_owned(), MetNames::default()));
+            self.0.push((directory.to_owned(), SeenNames::default()));
         }
-        self.0.last_mut().is_some_and(|(_, met)| met.add(file_name(path)))
+        self.0.last_mut().is_some_and(|(_, seen)| seen.add(file_name(path)))
     }
 
     /// The names of the directory of the last path.
-    pub(crate) fn last(&mut self) -> Option<&mut MetNames> {
-        self.0.last_mut().map(|(_, met)| met)
+    pub(crate) fn last(&mut self) -> Option<&mut SeenNames> {
+        self.0.last_mut().map(|(_, seen)| seen)
     }
 }
 
-impl DirectoryAnswers {
+impl FoldingCache {
     /// Returns true if the existing directory `target` would take two names for one.
     pub(crate) async fn is_one(
         &mut self,
@@ -350,9 +350,9 @@ mod tests {
 
     #[test]
     fn pairs_are_found_within_their_directories() {
-        let mut met = MetPaths::default();
+        let mut seen = SeenPaths::default();
         let paths = ["a", "d", "d/A", "d/a", "d/e", "d/e/A", "d/E", "f", "f/a", "A", "D"];
-        let pairs: Vec<_> = paths.into_iter().filter(|path| met.add(path)).collect();
+        let pairs: Vec<_> = paths.into_iter().filter(|path| seen.add(path)).collect();
         assert_eq!(pairs, ["d/a", "d/E", "A", "D"]);
     }
 }

@@ -5,7 +5,7 @@ use crate::arguments::{Mover, read_list};
 use crate::exit::CommandError;
 use crate::output::print;
 use hither::{Client, Error, ErrorKind, FileKind, WalkEvent, WalkOptions};
-use hither_transfer::MetPaths;
+use hither_transfer::SeenPaths;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
@@ -27,7 +27,7 @@ fn list(client: &Client, request: &Mover) -> Result<(), CommandError> {
         relative.trim_start_matches('/').to_owned()
     };
     let options = WalkOptions { max_levels: None, filter: request.filter.filter()? };
-    let mut met = MetPaths::default();
+    let mut seen = SeenPaths::default();
     client.block_on(client.walk(&named, &options, |event| {
         let shown = match event {
             WalkEvent::Entry(entry, _) => {
@@ -39,7 +39,7 @@ fn list(client: &Client, request: &Mover) -> Result<(), CommandError> {
                 };
                 let path = below(&entry.path);
                 json!({
-                    "alike": met.add(&path),
+                    "alike": seen.add(&path),
                     "path": path,
                     "kind": kind,
                     "size": entry.size,

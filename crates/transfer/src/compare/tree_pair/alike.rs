@@ -3,7 +3,7 @@
 use super::listings::Merged;
 use super::{Folder, Found, TreePair, is_included};
 use crate::copy::target_directory::create_directory;
-use crate::destination::folding::{DirectoryAnswers, MetNames, clash, coarse};
+use crate::destination::folding::{FoldingCache, SeenNames, clash, coarse};
 use crate::filter::Filter;
 use hither_core::storage::join;
 use hither_core::{DirEntry, ErrorKind, Result};
@@ -34,8 +34,8 @@ impl TreePair {
         filter: &Filter,
         merged: &mut Merged,
     ) -> Vec<(String, Found)> {
-        let mut met = MetNames::default();
-        if !merged.iter().fold(false, |any, (name, ..)| met.add(name) || any) {
+        let mut seen = SeenNames::default();
+        if !merged.iter().fold(false, |any, (name, ..)| seen.add(name) || any) {
             return Vec::new();
         }
         let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
@@ -45,9 +45,9 @@ impl TreePair {
             }
         }
         let mut settled = BTreeMap::new();
-        let mut answers = DirectoryAnswers::default();
+        let mut cache = FoldingCache::default();
         for group in groups.into_values().filter(|group| group.len() > 1) {
-            settled.extend(self.settle(folder, &group, merged, &mut answers).await);
+            settled.extend(self.settle(folder, &group, merged, &mut cache).await);
         }
         let mut taken = Vec::with_capacity(settled.len());
         for (at, found) in settled.into_iter().rev() {
@@ -63,7 +63,7 @@ impl TreePair {
         folder: &Folder,
         group: &[usize],
         merged: &mut Merged,
-        answers: &mut DirectoryAnswers,
+        cache: &mut FoldingCache,
     ) -> Vec<(usize, Found)> {
         let mut settled = Vec::new();
         let is_listed = |at: &usize| merged[*at].2.is_some();
@@ -73,7 +73,7 @@ impl TreePair {
             listed.into_iter().partition(|at| merged[*at].1.is_some());
         let mut is_joined = false;
         for at in new {
-            match self.taken_for(at, folder, &kept, &only_listed, merged, answers).await {
+            match self.taken_for(at, folder, &kept, &only_listed, merged, cache).await {
                 Ok(TakenFor::Nothing) => kept.push(at),
                 Ok(TakenFor::Listed(entry)) => {
                     is_joined = true;
@@ -101,12 +101,12 @@ impl TreePair {
         kept: &[usize],
         only_listed: &[usize],
         merged: &Merged,
-        answers: &mut DirectoryAnswers,
+        cache: &mut FoldingCache,
     ) -> Result<TakenFor> {
         let name = &merged[at].0;
         let is_listed = kept.iter().chain(only_listed).any(|at| merged[*at].2.is_some());
         let entry = if is_listed { self.unlisted(name, folder).await? } else { None };
-        match (self.alike(name, folder, kept, merged, answers).await?, kept.first()) {
+        match (self.alike(name, folder, kept, merged, cache).await?, kept.first()) {
             (Some(other), _) => return Ok(TakenFor::Other(other)),
             // Without a test, it may be that of any of them.
             (None, Some(&other)) if entry.is_some() && !self.may_probe => {
@@ -115,7 +115,7 @@ impl TreePair {
             (None, _) => {}
         }
         let is_taken = entry.is_some()
-            || self.alike(name, folder, only_listed, merged, answers).await?.is_some();
+            || self.alike(name, folder, only_listed, merged, cache).await?.is_some();
         Ok(if is_taken { TakenFor::Listed(entry) } else { TakenFor::Nothing })
     }
 
@@ -135,7 +135,7 @@ impl TreePair {
         folder: &Folder,
         kept: &[usize],
         merged: &Merged,
-        answers: &mut DirectoryAnswers,
+        cache: &mut FoldingCache,
     ) -> Result<Option<usize>> {
         if kept.is_empty() || !self.may_probe {
             return Ok(None);
@@ -144,7 +144,7 @@ impl TreePair {
             create_directory(&self.target.target()).await?;
         }
         for &other in kept {
-            if answers.is_one(name, &merged[other].0, folder.directory.nearest()).await? {
+            if cache.is_one(name, &merged[other].0, folder.directory.nearest()).await? {
                 return Ok(Some(other));
             }
         }
