@@ -169,8 +169,8 @@ impl FileTimes {
         let Ok(later) = u64::try_from(later) else { return Some(false) };
         let [ahead, source_ahead] = [self, source].map(|it| it.ahead_seconds.unwrap_or_default());
         let is_kept = later == 0 && self.are_kept;
-        let doubtful = ahead.saturating_sub(source_ahead).max(0).unsigned_abs();
-        (is_kept || later > doubtful).then_some(true)
+        let clock_difference = ahead.saturating_sub(source_ahead).max(0).unsigned_abs();
+        (is_kept || later > clock_difference).then_some(true)
     }
 }
 
@@ -185,13 +185,13 @@ pub struct CommittedFile {
     /// [`PutOptions::is_looked_at`].
     pub is_seen: bool,
     /// A request failed after the storage had confirmed all bytes, some of which it may have lost.
-    pub is_doubtful: bool,
+    pub may_have_lost_bytes: bool,
 }
 
 impl From<DirEntry> for CommittedFile {
     /// A file that was seen, without a checksum that was compared.
     fn from(entry: DirEntry) -> Self {
-        Self { entry, is_compared: false, is_seen: true, is_doubtful: false }
+        Self { entry, is_compared: false, is_seen: true, may_have_lost_bytes: false }
     }
 }
 

@@ -245,7 +245,7 @@ impl Replicas {
     fn gathered(&self, mut errors: Vec<Error>) -> Error {
         let left_out =
             self.state().replicas.iter().filter_map(|replica| replica.excluded()).collect();
-        let retryable = |error: &Error| error.retry().is_hopeful();
+        let retryable = |error: &Error| error.retry().may_succeed();
         let position = errors.iter().position(retryable);
         let main = position.or_else(|| errors.len().checked_sub(1)).map(|at| errors.remove(at));
         let mut others: Vec<Error> = left_out;

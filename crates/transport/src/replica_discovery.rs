@@ -291,7 +291,7 @@ impl ReplicaDiscovery for Discovery {
         let failing = self.health.is_down(&location.origin());
         let may_know = errors.iter().any(|error| match (error.kind(), error.retry()) {
             (ErrorKind::Protocol, _) => true,
-            (ErrorKind::Unavailable | ErrorKind::Timeout, retry) if retry.is_hopeful() => failing,
+            (ErrorKind::Unavailable | ErrorKind::Timeout, retry) if retry.may_succeed() => failing,
             _ => self.source.redirected(),
         });
         Box::pin(async move {

@@ -61,7 +61,7 @@ impl Client {
         match write(&*upload, bytes.clone()).await {
             Ok(()) => {
                 let done = upload.commit(None).await?;
-                if done.is_doubtful {
+                if done.may_have_lost_bytes {
                     let expected = Hasher::of(Algorithm::Adler32, &bytes);
                     let policy = &self.config().reader.retry;
                     check_written(&*storage, &path, size, &expected, policy).await?;

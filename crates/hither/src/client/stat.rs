@@ -44,7 +44,7 @@ impl Client {
         }
         let file = self.file(url)?;
         let read = file.reported_version();
-        let is_busy = error.retry().is_hopeful() || error.failure() == Failure::OneServer;
+        let is_busy = error.retry().may_succeed() || error.failure() == Failure::OneServer;
         let read = if is_busy {
             let Ok(read) = tokio::time::timeout(BUSY_SERVER, read).await else {
                 return Err(error);

@@ -282,7 +282,7 @@ async fn give_name(file: &Arc<FileCopy>, checksum: Option<&Checksum>) -> Result<
             let done = upload.commit(checksum.cloned()).await?;
             debug!(file = file.item.name, is_seen = done.is_seen, "upload committed");
             is_compared = done.is_compared;
-            if done.is_doubtful {
+            if done.may_have_lost_bytes {
                 upload_sink::confirm(file).await?;
             }
             let version = FileVersion::of(&done.entry);

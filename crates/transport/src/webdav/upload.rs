@@ -375,8 +375,8 @@ impl WebDavUpload {
         match done.await {
             Ok((is_seen, is_compared)) => {
                 let entry = DirEntry::new(&self.path, FileKind::File, self.size);
-                let is_doubtful = self.dav.interruptions() != interruptions;
-                Ok(CommittedFile { entry, is_compared, is_seen, is_doubtful })
+                let may_have_lost_bytes = self.dav.interruptions() != interruptions;
+                Ok(CommittedFile { entry, is_compared, is_seen, may_have_lost_bytes })
             }
             Err(error) => {
                 // The first error is reported.

@@ -57,7 +57,7 @@ pub enum Retry {
 impl Retry {
     /// Returns true if the same server may answer, sooner or later.
     #[must_use]
-    pub fn is_hopeful(self) -> bool {
+    pub fn may_succeed(self) -> bool {
         !matches!(self, Self::Never | Self::OtherServer | Self::LookFirst)
     }
 }

@@ -176,8 +176,8 @@ impl Upload for XrootdUpload {
             let from = DirEntry { path: self.at.clone(), ..known.clone() };
             self.storage.rename_to(&from, &self.path, before.as_ref()).await?;
             let entry = DirEntry { path: self.path.clone(), ..known };
-            let is_doubtful = self.interruptions() != interruptions;
-            Ok(CommittedFile { is_compared, is_doubtful, ..entry.into() })
+            let may_have_lost_bytes = self.interruptions() != interruptions;
+            Ok(CommittedFile { is_compared, may_have_lost_bytes, ..entry.into() })
         };
         let result = committed.await;
         if result.is_err() {
