@@ -115,7 +115,7 @@ pub enum PropfindError {
     #[error(
         "the request is an element \"{seen}\", expected a PROPFIND or PROPPATCH body of RFC 4918"
     )]
-    NotQuestion {
+    NotPropfind {
         /// The outermost element, shortened and escaped.
         seen: String,
     },

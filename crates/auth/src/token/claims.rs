@@ -112,7 +112,7 @@ impl Claims {
     /// its type.
     pub(crate) fn read(json: &[u8]) -> Result<(Self, Option<&'static str>), MalformedJwt> {
         let wire: Wire = serde_json::from_slice(json).map_err(|_| MalformedJwt::Damaged)?;
-        let mut reading = Reading { odd: None };
+        let mut reading = Reading { unexpected: None };
         let one = |text| vec![text];
         let divided = |text: String| text.split_whitespace().map(str::to_owned).collect();
         let claims = Self {
@@ -127,13 +127,13 @@ impl Claims {
                 .claim("wlcg.groups", wire.groups, |groups| words(groups, one))
                 .unwrap_or_default(),
         };
-        Ok((claims, reading.odd))
+        Ok((claims, reading.unexpected))
     }
 }
 
 /// Reads claims, and records a claim with an unexpected type.
 struct Reading {
-    odd: Option<&'static str>,
+    unexpected: Option<&'static str>,
 }
 
 impl Reading {
@@ -145,7 +145,7 @@ impl Reading {
     ) -> Option<T> {
         let read = read(value?);
         if read.is_none() {
-            self.odd = Some(name);
+            self.unexpected = Some(name);
         }
         read
     }
@@ -203,16 +203,16 @@ pub(crate) mod tests {
         assert_eq!(claims.scope.unwrap(), ["storage.read:/", "x"]);
         assert_eq!((claims.expires, claims.not_before), (Some(1_700_000_000), Some(-5)));
 
-        let odd = jwt(
+        let unexpected = jwt(
             r#"{"aud":"ANY","scope":["read:/a","write:/b",3],"exp":"soon","nbf":1e300,"sub":7}"#,
         );
-        let odd = Claims::decode(&odd).unwrap();
+        let unexpected = Claims::decode(&unexpected).unwrap();
         assert_eq!(
-            (odd.audience, odd.expires, odd.not_before),
+            (unexpected.audience, unexpected.expires, unexpected.not_before),
             (vec!["ANY".to_owned()], None, None)
         );
         assert_eq!(
-            (odd.scope.unwrap(), odd.subject),
+            (unexpected.scope.unwrap(), unexpected.subject),
             (vec!["read:/a".to_owned(), "write:/b".to_owned()], None)
         );
         assert_eq!(Claims::decode(&jwt("{}")).unwrap(), Claims::default());

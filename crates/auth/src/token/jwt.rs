@@ -81,8 +81,8 @@ impl<'a> UnverifiedJwt<'a> {
             return Err(JwtError::Header);
         }
         let algorithm = Algorithm::named(&header.alg).ok_or(JwtError::Algorithm)?;
-        let (claims, odd) = Claims::read(&json(payload)?)?;
-        if let Some(name) = odd {
+        let (claims, unexpected) = Claims::read(&json(payload)?)?;
+        if let Some(name) = unexpected {
             return Err(JwtError::Claim(name));
         }
         let issuer = claims.issuer.clone().ok_or(JwtError::Claim("iss"))?;

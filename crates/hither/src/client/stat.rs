@@ -65,7 +65,7 @@ impl Client {
                 Ok(UrlStat { named, entry, notices: file.replicas().1 })
             }
             // The response to a read has a body, which may explain more than the status of a HEAD.
-            Err(explained) if says_more(&error, &explained) => Err(explained),
+            Err(explained) if explains_more(&error, &explained) => Err(explained),
             Err(_) => Err(error),
         }
     }
@@ -100,7 +100,7 @@ impl Client {
     }
 }
 
-fn says_more(status: &Error, explained: &Error) -> bool {
+fn explains_more(status: &Error, explained: &Error) -> bool {
     status.kind() == ErrorKind::Protocol
         || matches!(explained.kind(), ErrorKind::Unauthenticated | ErrorKind::PermissionDenied)
 }

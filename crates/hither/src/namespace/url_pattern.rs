@@ -56,7 +56,7 @@ impl Client {
         let Some(pattern) = UrlPattern::of(url) else { return Ok(itself()) };
         let refused = match self.stat(url).await {
             Ok(_) => return Ok(itself()),
-            Err(error) if says_absent(&error) => None,
+            Err(error) if means_absent(&error) => None,
             Err(error) if error.kind() == ErrorKind::PermissionDenied => Some(error),
             Err(error) => return Err(error),
         };
@@ -161,7 +161,7 @@ impl Client {
 
 /// Returns true if this error of a request for a name means that it does not exist, or cannot
 /// exist.
-fn says_absent(error: &Error) -> bool {
+fn means_absent(error: &Error) -> bool {
     let is_refused_name = matches!(error.failure(), Failure::Status { code: 400, .. });
     is_refused_name || matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Invalid)
 }

@@ -89,10 +89,10 @@ impl Client {
             );
             return Err(Error::new(ErrorKind::Unsupported, what));
         }
-        if let Some(odd) = package.trees.iter().find(|tree| !tree.is_plausible()) {
+        if let Some(damaged) = package.trees.iter().find(|tree| !tree.is_plausible()) {
             let what = format!(
                 "the learned sets of tree {:?} are damaged: expected names of branches",
-                odd.tree
+                damaged.tree
             );
             return Err(Error::new(ErrorKind::Corrupt, what));
         }

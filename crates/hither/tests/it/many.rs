@@ -184,8 +184,8 @@ fn open_many_returns_files_with_their_numbers_and_errors() {
         kinds[nth] = opened.err().map(|error| error.kind());
     }
     let missing = Some(ErrorKind::NotFound);
-    let odd = Some(ErrorKind::Unsupported);
-    assert_eq!(kinds, [None, None, missing, odd, missing]);
+    let unsupported = Some(ErrorKind::Unsupported);
+    assert_eq!(kinds, [None, None, missing, unsupported, missing]);
 }
 
 #[test]

@@ -89,7 +89,7 @@ impl PropfindRequest {
         match question {
             Some(Self::All { .. }) => Ok(Self::All { include }),
             Some(question) => Ok(question),
-            None => Err(PropfindError::NotQuestion { seen: "propfind".to_owned() }),
+            None => Err(PropfindError::NotPropfind { seen: "propfind".to_owned() }),
         }
     }
 }
@@ -138,7 +138,7 @@ impl<'a> Reader<'a> {
     fn enter(&mut self, name: &str) -> Result<(), PropfindError> {
         match self.tokens.outermost()? {
             Some(element) if is(&element, name) => Ok(()),
-            other => Err(PropfindError::NotQuestion { seen: seen(other.as_ref()) }),
+            other => Err(PropfindError::NotPropfind { seen: seen(other.as_ref()) }),
         }
     }
 

@@ -17,7 +17,7 @@ const MAX_STEP_BYTES: usize = 64 * 1024;
 /// The receiver of a response's data.
 #[derive(Debug)]
 enum PayloadReceiver {
-    Nobody,
+    Discard,
     Part(SubrequestId),
     Step(SubrequestId, BytesMut),
 }
@@ -63,9 +63,9 @@ impl Session {
     ) -> Result<(), SessionError> {
         let code = if status.is_some() { status_code::STATUS } else { status_code::OK };
         let receiver = match self.owner(stream, code)? {
-            None => PayloadReceiver::Nobody,
+            None => PayloadReceiver::Discard,
             Some(id) if self.login.is_step(id) => PayloadReceiver::Step(id, BytesMut::new()),
-            Some(id) if self.retract_if_unconfirmed(id) => PayloadReceiver::Nobody,
+            Some(id) if self.retract_if_unconfirmed(id) => PayloadReceiver::Discard,
             Some(id) => {
                 if let Some(part) = self.parts.get_mut(&id) {
                     part.job.begin(status)?;
@@ -103,7 +103,7 @@ impl Session {
                 }
                 gathered.extend_from_slice(&bytes);
             }
-            Some(PayloadReceiver::Nobody) | None => {}
+            Some(PayloadReceiver::Discard) | None => {}
         }
         if is_used {
             self.progress += length;
@@ -127,7 +127,7 @@ impl Session {
         }
         self.release(stream);
         match receiver {
-            PayloadReceiver::Nobody => Ok(()),
+            PayloadReceiver::Discard => Ok(()),
             PayloadReceiver::Step(id, payload) => self.step_done(id, &payload),
             PayloadReceiver::Part(id) => self.part_answered(id).map_err(SessionError::from),
         }
