@@ -42,7 +42,7 @@ pub use endpoint::Endpoint;
 pub use federation::Federation;
 pub use merge::{EndpointId, EntryFacts, ListingMerger, MergedEntry, MergedListing, merge_entry};
 pub use name_cache::NameCache;
-pub use name_space::{NameAnswer, NameSpace, Need};
+pub use name_space::{MergedLookup, NameSpace, Need};
 pub use prefix_map::{PrefixMap, PrefixRule};
 pub use settings::{
     Agreement, DeletePolicy, EndpointCredentials, EndpointSettings, FederationConfig,

@@ -29,7 +29,7 @@ mod directory_log;
 mod directory_memory;
 mod listing;
 mod lost_directories;
-mod name_answer;
+mod merged_lookup;
 pub(crate) mod replacements;
 mod requests;
 mod shown_directories;
@@ -58,7 +58,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 use tokio::sync::watch;
 
-pub use name_answer::{NameAnswer, Need};
+pub use merged_lookup::{MergedLookup, Need};
 
 /// Time for which a name that a client may be writing is not cached.
 const CHANGING: Duration = Duration::from_secs(60);
@@ -82,7 +82,7 @@ pub struct NameSpace {
     pub(crate) health: Arc<Health>,
     pub(crate) load: Mutex<LoadMeter>,
     pub(crate) recent: Mutex<RecentReferrals>,
-    names: Mutex<NameCache<Arc<NameAnswer>>>,
+    names: Mutex<NameCache<Arc<MergedLookup>>>,
     listings: Mutex<NameCache<Arc<MergedListing>>>,
     directories: DirectoryMemory,
     shown: ShownDirectories,
@@ -93,7 +93,7 @@ pub struct NameSpace {
     checksums: KnownChecksums,
     /// Names that were invalidated because a client returned.
     invalidated: Mutex<NameCache<()>>,
-    name_lookups: SingleFlight<NameAnswer>,
+    name_lookups: SingleFlight<MergedLookup>,
     listing_lookups: SingleFlight<ListingAnswer>,
 }
 
@@ -199,7 +199,7 @@ impl NameSpace {
     ///
     /// # Errors
     /// [`ErrorKind::Cancelled`] if the lookup was aborted.
-    pub async fn look_up(self: &Arc<Self>, path: &str, need: Need) -> Result<Arc<NameAnswer>> {
+    pub async fn look_up(self: &Arc<Self>, path: &str, need: Need) -> Result<Arc<MergedLookup>> {
         if let Some(known) = self.known(path) {
             return Ok(known);
         }
@@ -208,14 +208,14 @@ impl NameSpace {
             let path = path.to_owned();
             async move { name_space.ask_about(&path, &sender).await }
         };
-        let enough = |answer: &NameAnswer| {
+        let enough = |answer: &MergedLookup| {
             answer.is_final || (need == Need::Entry && answer.is_decided(self.settings.agreement))
         };
         self.name_lookups.wait(path, ask, enough).await.map(Arc::new)
     }
 
     /// The cached answer about a name, which is always final.
-    pub(crate) fn known(&self, path: &str) -> Option<Arc<NameAnswer>> {
+    pub(crate) fn known(&self, path: &str) -> Option<Arc<MergedLookup>> {
         let now = self.clock.now();
         if let Some(known) = lock(&self.names).get(path, now) {
             return Some(known);
@@ -226,18 +226,18 @@ impl NameSpace {
         if !leading.is_empty() {
             let merged = merge_entry(leading.clone(), false).map(Arc::new);
             let answer =
-                NameAnswer { found: leading, merged, is_final: true, ..Default::default() };
+                MergedLookup { found: leading, merged, is_final: true, ..Default::default() };
             return Some(Arc::new(answer));
         }
         let listing = lock(&self.listings).get(parent(path), now)?;
-        NameAnswer::from_listing(&listing, file_name(path)).map(Arc::new)
+        MergedLookup::from_listing(&listing, file_name(path)).map(Arc::new)
     }
 
     /// Queries all endpoints that may have a name, and caches the answer.
-    async fn ask_about(&self, path: &str, sender: &watch::Sender<NameAnswer>) {
+    async fn ask_about(&self, path: &str, sender: &watch::Sender<MergedLookup>) {
         let began = self.clock.now();
         let mut answers = FuturesUnordered::new();
-        let mut answer = NameAnswer::default();
+        let mut answer = MergedLookup::default();
         for (id, endpoint) in self.numbered() {
             let Some(target) = endpoint.storage_path(path) else { continue };
             answer.unanswered.push(id);
@@ -290,7 +290,7 @@ impl NameSpace {
         sender.send_replace(answer);
     }
 
-    fn keep_answer(&self, path: &str, answer: &NameAnswer) {
+    fn keep_answer(&self, path: &str, answer: &MergedLookup) {
         if self.is_changing(path) {
             return;
         }

@@ -7,7 +7,7 @@
 //! directory would look complete, and a sync could delete what is in it.
 //!
 //! Federations with the same state folder share the file, behind a lock; a record holds for the
-//! endpoint of the same name, URL and paths. No request waits longer than [`PATIENCE`] for the
+//! endpoint of the same name, URL and paths. No request waits longer than [`WRITE_TIMEOUT`] for the
 //! file. After [`LOCK_WAIT`] lines are appended without the lock, which the one that replaces the
 //! file at that moment may lose. A federation has one thread that writes; the lines that arrive
 //! meanwhile are written, and synced, together.
@@ -42,7 +42,7 @@ const LOCK_WAIT: Duration = Duration::from_secs(1);
 /// Time between two attempts to get the lock.
 const LOCK_INTERVAL: Duration = Duration::from_millis(10);
 /// Time for which a request waits until its lines are on disk.
-const PATIENCE: Duration = Duration::from_secs(3);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A directory of an endpoint. The order is that of paths, each before those below it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -137,10 +137,10 @@ impl DirectoryLog {
                 pending.extend(directories.into_iter().map(|directory| Line { directory, seen }));
             }
         }
-        if timeout(PATIENCE, self.write_pending(now)).await.is_err() {
+        if timeout(WRITE_TIMEOUT, self.write_pending(now)).await.is_err() {
             self.report(&io::Error::new(
                 io::ErrorKind::TimedOut,
-                format!("nothing was written within {} s", PATIENCE.as_secs()),
+                format!("nothing was written within {} s", WRITE_TIMEOUT.as_secs()),
             ));
         }
     }

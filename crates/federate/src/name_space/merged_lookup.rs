@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// The answers about a name, so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NameAnswer {
+pub struct MergedLookup {
     /// The endpoints that have an entry of that name.
     pub found: Vec<(EndpointId, EntryFacts)>,
     /// The entry that most of them have; none if no endpoint has the name.
@@ -23,7 +23,7 @@ pub struct NameAnswer {
     pub is_final: bool,
 }
 
-impl NameAnswer {
+impl MergedLookup {
     /// Returns true if an endpoint has the name, and the entry is the one that counts.
     pub(super) fn is_decided(&self, agreement: Agreement) -> bool {
         self.merged.as_ref().is_some_and(|entry| {
@@ -83,7 +83,7 @@ mod tests {
     fn a_listing_without_a_copy_does_not_answer_for_changes() {
         let copied = vec![EndpointId(1)];
         let listing = MergedListing { copied: copied.clone(), ..MergedListing::default() };
-        let answer = NameAnswer::from_listing(&listing, "f").unwrap();
+        let answer = MergedLookup::from_listing(&listing, "f").unwrap();
         assert_eq!((answer.unanswered.len(), answer.silent()), (0, copied));
     }
 }
