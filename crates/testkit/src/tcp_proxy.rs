@@ -119,11 +119,11 @@ impl TcpProxy {
         to: impl Into<String>,
         config: TcpProxyConfig,
     ) -> Result<Self> {
-        let trouble = |error| {
+        let cannot_listen = |error| {
             Error::new(ErrorKind::Local, format!("cannot listen on {listen}")).with_source(error)
         };
-        let listener = TcpListener::bind(listen).await.map_err(trouble)?;
-        let address = listener.local_addr().map_err(trouble)?;
+        let listener = TcpListener::bind(listen).await.map_err(cannot_listen)?;
+        let address = listener.local_addr().map_err(cannot_listen)?;
         let shared = Arc::new(Shared {
             config,
             to: to.into(),

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Maximum time of a wait: long enough for a busy machine, and finite, so that a hanging test ends.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// Blocks until `condition` holds; returns false if it does not hold within a minute.
@@ -13,7 +13,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 pub fn wait_until(mut condition: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     while !condition() {
-        if start.elapsed() > PATIENCE {
+        if start.elapsed() > TIMEOUT {
             return false;
         }
         thread::sleep(PAUSE);
@@ -26,7 +26,7 @@ pub fn wait_until(mut condition: impl FnMut() -> bool) -> bool {
 pub async fn task_until(mut condition: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     while !condition() {
-        if start.elapsed() > PATIENCE {
+        if start.elapsed() > TIMEOUT {
             return false;
         }
         tokio::task::yield_now().await;

@@ -3,7 +3,7 @@
 use crate::history::{Counterpart, End, FilePlan, History, SecondRun, Verb};
 use hither::OverwritePolicy;
 use hither_testkit::mock_http::webdav::{
-    ChangeFault, PiecesTaken, PlannedFault, Protocol, ReadFault, SizesTold, ValidatorsTold,
+    ChangeFault, PiecesTaken, PlannedFault, Protocol, ReadFault, StatedSizes, StatedValidators,
     WebDavBehaviour, WebDavFault,
 };
 
@@ -27,8 +27,8 @@ fn mixed_replicas() -> History {
         verb: Verb::CopyTree,
         from: End::Server(
             WebDavBehaviour {
-                sizes: SizesTold::Never,
-                validators: ValidatorsTold::TagsAndDates,
+                sizes: StatedSizes::Never,
+                validators: StatedValidators::TagsAndDates,
                 pieces: PiecesTaken::AsPieces,
                 ..WebDavBehaviour::default()
             },
@@ -59,7 +59,7 @@ fn mixed_replicas_of_one_file() -> History {
         verb: Verb::Copy,
         from: End::Server(
             WebDavBehaviour {
-                validators: ValidatorsTold::TagsAndDates,
+                validators: StatedValidators::TagsAndDates,
                 pieces: PiecesTaken::AsFiles,
                 refuses_moves: Some(405),
                 has_index: true,
@@ -74,8 +74,8 @@ fn mixed_replicas_of_one_file() -> History {
         ),
         replica: Some(End::Server(
             WebDavBehaviour {
-                sizes: SizesTold::Never,
-                validators: ValidatorsTold::TagsAndDates,
+                sizes: StatedSizes::Never,
+                validators: StatedValidators::TagsAndDates,
                 pieces: PiecesTaken::AsPieces,
                 keeps_times: true,
                 ..WebDavBehaviour::default()
@@ -98,7 +98,7 @@ fn damaged_in_place() -> History {
         verb: Verb::Sync,
         from: End::Server(
             WebDavBehaviour {
-                validators: ValidatorsTold::Nothing,
+                validators: StatedValidators::Nothing,
                 pieces: PiecesTaken::AsFiles,
                 refuses_moves: Some(501),
                 has_index: true,
@@ -112,7 +112,7 @@ fn damaged_in_place() -> History {
         ),
         to: End::Server(
             WebDavBehaviour {
-                validators: ValidatorsTold::TagsAndDates,
+                validators: StatedValidators::TagsAndDates,
                 refuses_moves: Some(405),
                 keeps_times: true,
                 ..WebDavBehaviour::default()
@@ -142,7 +142,7 @@ fn removed_in_place() -> History {
         verb: Verb::SyncDelete,
         to: End::Server(
             WebDavBehaviour {
-                validators: ValidatorsTold::TagsAndDates,
+                validators: StatedValidators::TagsAndDates,
                 pieces: PiecesTaken::AsFiles,
                 refuses_moves: Some(405),
                 has_checksums: true,
@@ -174,7 +174,7 @@ fn believed_empty() -> History {
         verb: Verb::Sync,
         from: End::Server(
             WebDavBehaviour {
-                validators: ValidatorsTold::TagsAndDates,
+                validators: StatedValidators::TagsAndDates,
                 pieces: PiecesTaken::AsPieces,
                 refuses_moves: Some(501),
                 keeps_times: true,
@@ -215,7 +215,7 @@ fn not_compared() -> History {
         verb: Verb::SyncDelete,
         from: End::Server(
             WebDavBehaviour {
-                validators: ValidatorsTold::Nothing,
+                validators: StatedValidators::Nothing,
                 pieces: PiecesTaken::AsPieces,
                 refuses_moves: Some(404),
                 makes_parents: true,
@@ -231,7 +231,7 @@ fn not_compared() -> History {
         ),
         to: End::Server(
             WebDavBehaviour {
-                validators: ValidatorsTold::Nothing,
+                validators: StatedValidators::Nothing,
                 pieces: PiecesTaken::AsFiles,
                 ..WebDavBehaviour::default()
             },
@@ -263,7 +263,7 @@ fn believed_removed() -> History {
         to: End::Server(
             WebDavBehaviour {
                 protocol: Protocol::S3,
-                validators: ValidatorsTold::TagsAndDates,
+                validators: StatedValidators::TagsAndDates,
                 makes_parents: true,
                 ..WebDavBehaviour::default()
             },
@@ -283,7 +283,7 @@ fn of_another_size() -> History {
         verb: Verb::Remove,
         to: End::Server(
             WebDavBehaviour {
-                validators: ValidatorsTold::TagsAndDates,
+                validators: StatedValidators::TagsAndDates,
                 pieces: PiecesTaken::AsPieces,
                 ..WebDavBehaviour::default()
             },
@@ -303,7 +303,7 @@ fn refused_in_a_federation() -> History {
         verb: Verb::Sync,
         from: End::Federation(
             WebDavBehaviour {
-                validators: ValidatorsTold::TagsAndDates,
+                validators: StatedValidators::TagsAndDates,
                 pieces: PiecesTaken::AsPieces,
                 ..WebDavBehaviour::default()
             },
@@ -320,7 +320,7 @@ fn missing_in_a_federation() -> History {
         verb: Verb::MoveTree,
         to: End::Federation(
             WebDavBehaviour {
-                validators: ValidatorsTold::TagsAndDates,
+                validators: StatedValidators::TagsAndDates,
                 pieces: PiecesTaken::AsPieces,
                 ..WebDavBehaviour::default()
             },
@@ -338,7 +338,7 @@ fn cut_page() -> History {
         verb: Verb::Copy,
         from: End::Server(
             WebDavBehaviour {
-                validators: ValidatorsTold::TagsAndDates,
+                validators: StatedValidators::TagsAndDates,
                 pieces: PiecesTaken::AsPieces,
                 ..WebDavBehaviour::default()
             },
@@ -346,7 +346,7 @@ fn cut_page() -> History {
         ),
         to: End::Server(
             WebDavBehaviour {
-                validators: ValidatorsTold::Tags,
+                validators: StatedValidators::Tags,
                 makes_parents: true,
                 clock: 30,
                 ..WebDavBehaviour::default()

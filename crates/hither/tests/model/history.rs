@@ -2,7 +2,7 @@
 
 use hither::OverwritePolicy;
 use hither_testkit::mock_http::webdav::{
-    ChangeFault, PiecesTaken, PlannedFault, Protocol, ReadFault, SizesTold, ValidatorsTold,
+    ChangeFault, PiecesTaken, PlannedFault, Protocol, ReadFault, StatedSizes, StatedValidators,
     WebDavBehaviour, WebDavFault,
 };
 use proptest::prelude::*;
@@ -70,9 +70,10 @@ pub(crate) enum End {
 impl End {
     pub(crate) fn behaviour(&self) -> WebDavBehaviour {
         match self {
-            Self::Local => {
-                WebDavBehaviour { validators: ValidatorsTold::Dates, ..WebDavBehaviour::default() }
-            }
+            Self::Local => WebDavBehaviour {
+                validators: StatedValidators::Dates,
+                ..WebDavBehaviour::default()
+            },
             Self::Server(behaviour, _) | Self::Federation(behaviour, _) => *behaviour,
         }
     }
@@ -275,8 +276,8 @@ fn settle_protocol(end: &mut End, has_store: &mut bool) {
     }
     let validators = match behaviour.protocol {
         Protocol::WebDav => return,
-        Protocol::S3 => ValidatorsTold::TagsAndDates,
-        Protocol::Xrootd => ValidatorsTold::Dates,
+        Protocol::S3 => StatedValidators::TagsAndDates,
+        Protocol::Xrootd => StatedValidators::Dates,
     };
     let is_store = behaviour.protocol == Protocol::S3;
     *behaviour = WebDavBehaviour {
@@ -371,17 +372,17 @@ fn federation() -> impl Strategy<Value = End> {
 
 fn behaviour() -> impl Strategy<Value = WebDavBehaviour> {
     let sizes = prop_oneof![
-        4 => Just(SizesTold::Always),
-        1 => Just(SizesTold::ByGet),
-        1 => Just(SizesTold::Never),
+        4 => Just(StatedSizes::Always),
+        1 => Just(StatedSizes::ByGet),
+        1 => Just(StatedSizes::Never),
     ];
     let validators = prop_oneof![
-        2 => Just(ValidatorsTold::TagsAndDates),
-        1 => Just(ValidatorsTold::Tags),
-        1 => Just(ValidatorsTold::WeakTags),
-        1 => Just(ValidatorsTold::WeakTagsAndDates),
-        1 => Just(ValidatorsTold::Dates),
-        1 => Just(ValidatorsTold::Nothing),
+        2 => Just(StatedValidators::TagsAndDates),
+        1 => Just(StatedValidators::Tags),
+        1 => Just(StatedValidators::WeakTags),
+        1 => Just(StatedValidators::WeakTagsAndDates),
+        1 => Just(StatedValidators::Dates),
+        1 => Just(StatedValidators::Nothing),
     ];
     let pieces = select(vec![PiecesTaken::AsPieces, PiecesTaken::Never, PiecesTaken::AsFiles]);
     let refuses_moves = prop::option::weighted(0.2, select(vec![403, 404, 405, 501]));

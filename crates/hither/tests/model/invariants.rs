@@ -5,7 +5,9 @@ use crate::history::{End, History, Verb};
 use crate::jobs::{Job, Outcome, removed};
 use hither::OverwritePolicy;
 use hither_core::storage::is_partial;
-use hither_testkit::mock_http::webdav::{LOGIN_PAGE, Protocol, ReadFault, SizesTold, WebDavFault};
+use hither_testkit::mock_http::webdav::{
+    LOGIN_PAGE, Protocol, ReadFault, StatedSizes, WebDavFault,
+};
 
 /// The length of the names of partial files.
 const PARTIAL_BYTES: usize = ".hither-0123456789abcdef.part".len();
@@ -66,7 +68,7 @@ fn is_page_believed(job: &Job<'_>) -> bool {
     let is_page = |fault: &WebDavFault| {
         matches!(fault, WebDavFault::Read(ReadFault::Page | ReadFault::Login(_)))
     };
-    let states_size = job.history.from.behaviour().sizes == SizesTold::Always;
+    let states_size = job.history.from.behaviour().sizes == StatedSizes::Always;
     let happened = job.ends.from.happened();
     // A size of 0 is not believed.
     let is_zero =

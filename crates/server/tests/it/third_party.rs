@@ -5,8 +5,8 @@ use crate::rig::{Reply, Served};
 use hither_server::{ServerLimits, Settings, ThirdPartySettings};
 use hither_testkit::mock_http::lossy_http::{LossyAct, LossyHttpServer};
 use hither_testkit::mock_http::webdav::{
-    ChangeFault, LOGIN_PAGE, MockWebDavServer, PlannedFault, ReadFault, SizesTold, WebDavBehaviour,
-    WebDavFault,
+    ChangeFault, LOGIN_PAGE, MockWebDavServer, PlannedFault, ReadFault, StatedSizes,
+    WebDavBehaviour, WebDavFault,
 };
 use hither_testkit::mock_http::{Fault, FaultTrigger, MockHttpServer, ResponsePosition};
 use std::sync::Arc;
@@ -216,7 +216,7 @@ fn a_pull_takes_the_announced_space_once_the_size_is_known() {
     assert_eq!(taken, [SpaceTaken::Begun(None), SpaceTaken::Begun(Some(size))]);
     // The first response states another size.
     there.clear_faults();
-    there.tell_sizes(SizesTold::ByGet);
+    there.state_sizes(StatedSizes::ByGet);
     let taken = space_taken(&there.url_of("/d/file"));
     assert_eq!(taken, [SpaceTaken::Begun(Some(0)), SpaceTaken::Begun(Some(size))]);
     // No response does, and all bytes arrive before the size is known.
@@ -342,10 +342,10 @@ fn a_push_is_a_success_only_if_the_file_was_seen() {
     }
     // HEAD states a size of 0 for every file.
     let there = MockWebDavServer::start(None).unwrap();
-    there.tell_sizes(SizesTold::ByGet);
+    there.state_sizes(StatedSizes::ByGet);
     assert_eq!(last_line(&here.push("/file", &there.url_of("/d/file"), &[])), "success: Created");
     let there = MockWebDavServer::start(Some(("PUT", ChangeFault::Half))).unwrap();
-    there.tell_sizes(SizesTold::ByGet);
+    there.state_sizes(StatedSizes::ByGet);
     let line = last_line(&here.push("/file", &there.url_of("/d/file"), &[]));
     assert!(line.contains("has 1572864 bytes, expected 3145728"), "{line}");
     // A file of the same size existed before.
@@ -389,7 +389,7 @@ fn a_pull_gets_the_right_bytes_or_fails() {
     // HEAD states a size of 0 for every file.
     let there = MockWebDavServer::start(None).unwrap();
     there.store("/d/file", &content);
-    there.tell_sizes(SizesTold::ByGet);
+    there.state_sizes(StatedSizes::ByGet);
     assert_eq!(last_line(&here.pull("/new", &there.url_of("/d/file"), &[])), "success: Created");
     assert!(here.get("/new", &[]).body == content);
     for fault in [ReadFault::Less, ReadFault::Coded] {

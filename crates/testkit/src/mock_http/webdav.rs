@@ -12,7 +12,7 @@ mod xrootd;
 
 pub use behaviour::{
     ChangeFault, LOGIN_PAGE, OF_ANOTHER_CLIENT, PiecesTaken, PlannedFault, Protocol, ReadFault,
-    SizesTold, ValidatorsTold, WebDavBehaviour, WebDavFault,
+    StatedSizes, StatedValidators, WebDavBehaviour, WebDavFault,
 };
 
 use super::connection::{read_body, read_head};
@@ -101,7 +101,7 @@ impl MockWebDavServer {
     }
 
     /// Sets the requests in whose responses sizes are stated.
-    pub fn tell_sizes(&self, sizes: SizesTold) {
+    pub fn state_sizes(&self, sizes: StatedSizes) {
         self.site().behaviour.sizes = sizes;
     }
 

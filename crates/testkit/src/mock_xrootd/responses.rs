@@ -63,7 +63,7 @@ impl Files {
         self.give(connection, stream, request, faults, tree);
         let mut answer = BytesMut::from(&connection.outgoing().take_all()[..]);
         for fault in faults {
-            deface(&mut answer, fault);
+            corrupt(&mut answer, fault);
         }
         Bytes::from([&before[..], &answer[..]].concat())
     }
@@ -379,7 +379,7 @@ fn notice() -> Vec<u8> {
 }
 
 /// Changes the bytes of a response.
-fn deface(answer: &mut BytesMut, fault: &Fault) {
+fn corrupt(answer: &mut BytesMut, fault: &Fault) {
     let mut put = |at: usize, bytes: &[u8]| {
         if let Some(place) = answer.get_mut(at..at + bytes.len()) {
             place.copy_from_slice(bytes);

@@ -90,9 +90,9 @@ fn say(text: &str) -> Result<()> {
 /// Starts to watch for SIGINT and SIGTERM; the future is ready once one has arrived.
 fn ended() -> Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
-    let trouble = |error| local("cannot listen for signals").with_source(error);
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(trouble)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(trouble)?;
+    let cannot_listen = |error| local("cannot listen for signals").with_source(error);
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot_listen)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(cannot_listen)?;
     Ok(async move {
         tokio::select! {
             _ = interrupt.recv() => {}

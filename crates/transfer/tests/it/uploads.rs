@@ -7,7 +7,8 @@ use hither_checksum::{Algorithm, Checksum, Hasher};
 use hither_core::storage::{CommittedFile, PutOptions, Upload};
 use hither_core::{DirEntry, Error, ErrorKind, Result, RetryPolicy, Source, Storage};
 use hither_testkit::mock_http::webdav::{
-    ChangeFault, MockWebDavServer, PlannedFault, ReadFault, SizesTold, WebDavBehaviour, WebDavFault,
+    ChangeFault, MockWebDavServer, PlannedFault, ReadFault, StatedSizes, WebDavBehaviour,
+    WebDavFault,
 };
 use hither_testkit::waiting::task_until;
 use hither_transfer::{CopyOptions, CopyPath, CopySummary, Destination, copy, copy_range};
@@ -94,9 +95,9 @@ async fn jobs_of_different_stores_share_no_partial_file() {
 
 #[tokio::test]
 async fn small_uploads_whose_sizes_are_not_listed_are_asked_for_by_get() {
-    for (sizes, failures) in [(SizesTold::ByGet, 0), (SizesTold::Never, FILES)] {
+    for (sizes, failures) in [(StatedSizes::ByGet, 0), (StatedSizes::Never, FILES)] {
         let server = MockWebDavServer::start(None).unwrap();
-        server.tell_sizes(sizes);
+        server.state_sizes(sizes);
         let summary = sent(&server, FILES).await;
         let kinds = summary.failures.iter().map(|failure| failure.error.kind());
         assert!(kinds.clone().all(|kind| kind == ErrorKind::Corrupt), "{:?}", summary.failures);

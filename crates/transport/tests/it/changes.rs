@@ -9,7 +9,7 @@ use hither_core::{Error, ErrorKind, Storage};
 use hither_testkit::mock_http::lossy_http::{LossyAct, LossyHttpServer};
 use hither_testkit::mock_http::webdav::{
     ChangeFault, LOGIN_PAGE, MockWebDavServer, OF_ANOTHER_CLIENT, PiecesTaken, PlannedFault,
-    ReadFault, SizesTold, ValidatorsTold, WebDavBehaviour, WebDavFault,
+    ReadFault, StatedSizes, StatedValidators, WebDavBehaviour, WebDavFault,
 };
 use hither_testkit::waiting::task_until;
 use hither_transport::{Location, Network, TransportConfig, WebDavStorage};
@@ -215,7 +215,7 @@ async fn a_move_is_not_repeated_where_another_client_has_made_the_file_again() {
 /// The outcome of a rename of `old` to `new`, where a file of the same size exists, with `fault` in
 /// the `nth` MOVE; and the server afterwards.
 async fn renamed(
-    validators: ValidatorsTold,
+    validators: StatedValidators,
     (nth, fault): (usize, ChangeFault),
 ) -> (Result<(), Error>, MockWebDavServer) {
     let behaviour = WebDavBehaviour { validators, ..WebDavBehaviour::default() };
@@ -231,7 +231,7 @@ async fn renamed(
 /// The first MOVE must not replace a file; the second may replace the version that was seen.
 #[tokio::test]
 async fn a_file_that_was_there_before_does_not_show_a_move() {
-    use ValidatorsTold::{Dates, Nothing, Tags, TagsAndDates};
+    use StatedValidators::{Dates, Nothing, Tags, TagsAndDates};
     for validators in [Tags, TagsAndDates, Dates, Nothing] {
         for nth in [0, 1] {
             let (done, server) = renamed(validators, (nth, ChangeFault::DroppedAndRemoved)).await;
@@ -261,7 +261,7 @@ async fn an_upload_that_the_server_has_lost_is_not_the_file_that_was_there_befor
 #[tokio::test]
 async fn nothing_is_replaced_in_place_where_no_look_would_show_the_new_file() {
     let behaviour = WebDavBehaviour {
-        sizes: SizesTold::Never,
+        sizes: StatedSizes::Never,
         refuses_moves: Some(405),
         ..WebDavBehaviour::default()
     };
@@ -385,7 +385,7 @@ async fn an_error_claims_no_more_than_the_look_has_shown() {
         fault: WebDavFault::Change(ChangeFault::Done(202, "text/plain", "")),
     }];
     let server = MockWebDavServer::behaving(WebDavBehaviour::default(), faults).unwrap();
-    server.tell_sizes(SizesTold::Never);
+    server.state_sizes(StatedSizes::Never);
     server.store("/d/old", OLD);
     let error = storage(&server).rename("old", "new", false).await.unwrap_err();
     assert_eq!(server.paths(), ["/d/new"]);
@@ -409,10 +409,10 @@ async fn a_file_that_is_stored_in_part_replaces_nothing() {
 #[tokio::test]
 async fn a_size_that_is_not_stated_is_requested_by_get_and_never_assumed() {
     for (sizes, expected) in
-        [(SizesTold::ByGet, Ok(true)), (SizesTold::Never, Err(ErrorKind::Corrupt))]
+        [(StatedSizes::ByGet, Ok(true)), (StatedSizes::Never, Err(ErrorKind::Corrupt))]
     {
         let server = MockWebDavServer::start(None).unwrap();
-        server.tell_sizes(sizes);
+        server.state_sizes(sizes);
         let done = put(&storage(&server), "file", PutOptions::default()).await;
         assert_eq!(done.map_err(|error| error.kind()), expected, "{sizes:?}");
         assert_eq!(server.paths().len(), usize::from(expected.is_ok()), "{sizes:?}");
@@ -420,7 +420,7 @@ async fn a_size_that_is_not_stated_is_requested_by_get_and_never_assumed() {
     }
     // The response to a MOVE was lost, and no request can show its outcome.
     let server = MockWebDavServer::start(Some(("MOVE", ChangeFault::Lost))).unwrap();
-    server.tell_sizes(SizesTold::Never);
+    server.state_sizes(StatedSizes::Never);
     server.store("/d/old", OLD);
     let error = storage(&server).rename("old", "new", false).await.unwrap_err();
     assert!(error.may_have_been_carried_out(), "{error}");

@@ -4,7 +4,7 @@ use hither::{
     Algorithm, Client, ClientConfig, CopyOptions, CopySummary, ErrorKind, Mirror, OverwritePolicy,
 };
 use hither_checksum::Hasher;
-use hither_testkit::mock_http::webdav::{MockWebDavServer, SizesTold, WebDavBehaviour};
+use hither_testkit::mock_http::webdav::{MockWebDavServer, StatedSizes, WebDavBehaviour};
 use hither_testkit::mock_http::{
     Fault, FaultTrigger, MockHttpServer, ResponsePosition, refusing_url,
 };
@@ -380,7 +380,7 @@ fn links_and_rules_for_directories_name_replicas_of_copies() {
 fn a_replica_that_tells_no_size_is_not_read() {
     let bytes = bytes();
     let server = server();
-    let behaviour = WebDavBehaviour { sizes: SizesTold::Never, ..WebDavBehaviour::default() };
+    let behaviour = WebDavBehaviour { sizes: StatedSizes::Never, ..WebDavBehaviour::default() };
     let other = MockWebDavServer::behaving(behaviour, Vec::new()).unwrap();
     // An older version, which was longer.
     let old: Vec<u8> = bytes.iter().map(|byte| !byte).chain([0; BLOCK]).collect();

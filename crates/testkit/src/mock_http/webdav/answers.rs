@@ -1,7 +1,7 @@
 //! Files of the mock server, and its responses over WebDAV.
 
 use super::behaviour::{
-    PiecesTaken, PlannedFault, Protocol, ReadFault, SizesTold, WebDavBehaviour, WebDavFault,
+    PiecesTaken, PlannedFault, Protocol, ReadFault, StatedSizes, WebDavBehaviour, WebDavFault,
 };
 use super::listing::{self, ListedName};
 use super::message::{BodyEnd, Request, Response, encoded};
@@ -216,7 +216,7 @@ impl Site {
                 &format!("Digest: adler32={}\r\n", Hasher::of(Algorithm::Adler32, &bytes).hex());
         }
         let sizes = self.behaviour.sizes;
-        if request.method == "HEAD" && sizes != SizesTold::Always {
+        if request.method == "HEAD" && sizes != StatedSizes::Always {
             return Response::new(200, fields, Vec::new());
         }
         let is_other = request.field("if-range").is_some_and(|wanted| !matches(wanted));
@@ -224,7 +224,7 @@ impl Site {
         let is_whole = is_other || fault == Some(&ReadFault::Whole);
         let Some((first, last)) = range.filter(|_| !is_whole && request.method == "GET") else {
             let mut response = Response::new(200, fields, bytes);
-            if sizes == SizesTold::Never {
+            if sizes == StatedSizes::Never {
                 response.end = BodyEnd::Close;
             }
             return response;
@@ -238,7 +238,7 @@ impl Site {
             };
         }
         let total = match sizes {
-            SizesTold::Never => "*".to_owned(),
+            StatedSizes::Never => "*".to_owned(),
             _ => bytes.len().to_string(),
         };
         let label = format!("{fields}Content-Range: bytes {first}-{last}/{total}\r\n");

@@ -135,7 +135,7 @@ impl PlannedFault {
 
 /// The requests in whose responses the server states the sizes of files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum SizesTold {
+pub enum StatedSizes {
     /// All of them.
     #[default]
     Always,
@@ -147,7 +147,7 @@ pub enum SizesTold {
 
 /// The validators that the server sends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum ValidatorsTold {
+pub enum StatedValidators {
     /// Entity tags.
     #[default]
     Tags,
@@ -163,7 +163,7 @@ pub enum ValidatorsTold {
     Nothing,
 }
 
-impl ValidatorsTold {
+impl StatedValidators {
     /// Returns true if dates are among them.
     #[must_use]
     pub fn has_dates(self) -> bool {
@@ -215,9 +215,9 @@ pub struct WebDavBehaviour {
     /// The protocol that it speaks.
     pub protocol: Protocol,
     /// The requests in whose responses it states the sizes of files.
-    pub sizes: SizesTold,
+    pub sizes: StatedSizes,
     /// The validators that it sends.
-    pub validators: ValidatorsTold,
+    pub validators: StatedValidators,
     /// The reaction to a PUT with `Content-Range`.
     pub pieces: PiecesTaken,
     /// The status with which it refuses MOVE.

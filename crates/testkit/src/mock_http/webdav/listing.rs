@@ -1,6 +1,6 @@
 //! Listings of the mock WebDAV server: bodies of status 207, and HTML indexes.
 
-use super::behaviour::{ReadFault, SizesTold};
+use super::behaviour::{ReadFault, StatedSizes};
 use super::message::{Response, encoded};
 
 /// A name of a listing.
@@ -16,7 +16,7 @@ pub(super) struct ListedName {
 /// A listing. The first name is the listed resource; the others are its members.
 pub(super) fn multistatus(
     names: &[ListedName],
-    sizes: SizesTold,
+    sizes: StatedSizes,
     fault: Option<&ReadFault>,
 ) -> Response {
     let has_members = names.len() > 1;
@@ -50,8 +50,8 @@ fn refused(path: &str, status: u16) -> String {
     )
 }
 
-fn properties(name: &ListedName, sizes: SizesTold, fault: Option<&ReadFault>) -> String {
-    let size = name.size.filter(|_| sizes == SizesTold::Always).and_then(|size| match fault {
+fn properties(name: &ListedName, sizes: StatedSizes, fault: Option<&ReadFault>) -> String {
+    let size = name.size.filter(|_| sizes == StatedSizes::Always).and_then(|size| match fault {
         Some(ReadFault::NoSizes) => None,
         Some(ReadFault::ZeroSizes) => Some(0),
         Some(ReadFault::WrongSizes(more)) => Some(size + more),
