@@ -266,6 +266,8 @@ def test_replaced_words_are_found_in_code_and_documents():
             assert len(words(path, line)) == 1, line
         for line in ("# for whoever asks", "# it has ended by now", "# the answer is no list", "# dates are no proof"):
             assert len(words(path, line)) == 1, line
+        for line in ("# the asker's name", "# an untold size", "# a server that heeds it", "# a baffled client"):
+            assert len(words(path, line)) == 1, line
     assert words("crates/core/src/a.rs", "// requests in flight, in-flight bytes, in_flight.len()") == []
     assert words("docs/a.md", "There is no list, it is no longer asked for, and it is no slower.") == []
 

@@ -28,6 +28,13 @@ REPLACED: list[tuple[re.Pattern[str], str]] = [
         r"\bas(?: \w+)? pays?\b": "as help",
         r"\bwhoever\b": "the user, client or server that is meant",
         r"\bby now\b": "since, or nothing",
+        r"\baskers?\b": "client, caller or request",
+        r"\b(?:baffled|barren|hopeless|stumbled|troubled)\b": "failed, rejected or down: say which",
+        r"\bhopeful\b": "may succeed",
+        r"\bheed(?:s|ed)?\b": "apply",
+        r"\blaborious\b": "expensive",
+        r"\buntold\b": "unknown, or unreported",
+        r"\bdefaces?\b": "corrupt",
         r"(?<!there )\b(?:is|are|was|were) no (?!longer|more|less|better|worse|doubt|\w+er\b)\w+": "is not a",
     }.items()
 ]
