@@ -27,7 +27,7 @@ const SCHEMES: [(&str, &str); 7] = [
 pub struct Endpoint {
     /// The name.
     pub name: String,
-    /// True if clients may write there.
+    /// Clients may write there.
     pub writes: bool,
     /// Its share of the clients.
     pub weight: f64,
@@ -35,7 +35,8 @@ pub struct Endpoint {
     pub site: Option<String>,
     /// Its storage.
     pub storage: Arc<dyn Storage>,
-    /// False for an object store: a directory of it exists while there are objects below it.
+    /// Directories exist by themselves. Those of an object store exist while there are objects
+    /// below them.
     pub(crate) keeps_directories: bool,
     /// The directory of the storage that the rules are below.
     root: String,

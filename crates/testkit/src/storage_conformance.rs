@@ -21,9 +21,9 @@ use std::sync::{Arc, Mutex};
 /// Optional features of a storage.
 #[derive(Debug, Clone, Copy)]
 pub struct StorageFeatures {
-    /// It supports empty directories.
+    /// The storage supports empty directories.
     pub directories: bool,
-    /// It rejects a file or a directory whose parent does not exist.
+    /// The storage rejects a file or a directory whose parent does not exist.
     pub needs_parents: bool,
     /// [`Storage::rename`] supports directories.
     pub renames_directories: bool,

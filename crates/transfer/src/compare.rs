@@ -140,7 +140,7 @@ impl CheckSummary {
 pub(crate) enum Finding {
     /// The files are equal.
     Equal,
-    /// They differ, or only one tree has the file.
+    /// The files differ, or only one tree has the file.
     Differs(TreeDifference, Arc<TargetDirectory>),
     /// A directory in one tree only.
     Directory(Side, String, Arc<TargetDirectory>),

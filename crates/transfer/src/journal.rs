@@ -120,8 +120,8 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal of `job` in `folder`, which is made if it is not there. None if there is
-    /// no journal and none can be made, which `notices` say.
+    /// Opens the journal of `job` in `folder`, which is made if it is not there. Returns none
+    /// if there is no journal and none can be made, which `notices` say.
     ///
     /// # Errors
     ///
@@ -184,7 +184,8 @@ impl Journal {
         Ok(Self { path, file, known: Mutex::new(known), write_error: Mutex::default(), into, id })
     }
 
-    /// True if the destination was an existing directory when the job began; none if it begins now.
+    /// Returns true if the destination was an existing directory when the job began; none if the
+    /// job begins now.
     pub(crate) fn goes_into(&self) -> Option<bool> {
         self.into
     }
@@ -221,7 +222,7 @@ impl Journal {
         lock(&self.known).get(target).cloned()
     }
 
-    /// Records that the job begins. None if that cannot be recorded, which `notices` say.
+    /// Records that the job begins. Returns none if that cannot be recorded, which `notices` say.
     pub(crate) fn begin(self, job: &str, into: bool, notices: &mut Vec<String>) -> Option<Self> {
         self.append(&Record::Begin { job: job.to_owned(), into, id: self.id });
         let Some(error) = self.write_error() else { return Some(self) };

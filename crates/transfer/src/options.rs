@@ -14,15 +14,16 @@ use std::sync::Arc;
 /// Treatment of targets that exist.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OverwritePolicy {
-    /// It is replaced, in one step, when the new file is whole.
+    /// The target is replaced, in one step, when the new file is whole.
     #[default]
     Replace,
-    /// It is kept, and the source is skipped.
+    /// The target is kept, and the source is skipped.
     Keep,
-    /// It is kept if it has the size of the source and was not changed before the source; else it
-    /// is replaced. A source whose time of last change is unknown is always copied.
+    /// The target is kept if it has the size of the source and was not changed before the source;
+    /// else it is replaced. A source whose time of last change is unknown is always copied.
     Update,
-    /// It is kept, and the copy of the source fails ([`hither_core::ErrorKind::AlreadyExists`]).
+    /// The target is kept, and the copy of the source fails
+    /// ([`hither_core::ErrorKind::AlreadyExists`]).
     Refuse,
 }
 
@@ -40,7 +41,7 @@ pub enum Verify {
     /// not requested, because the request would cost as much as the file.
     #[default]
     Automatic,
-    /// None.
+    /// No checksum.
     Nothing,
     /// This algorithm, compared with the server's checksum if it states one.
     Algorithm(Algorithm),

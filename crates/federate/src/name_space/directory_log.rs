@@ -77,7 +77,7 @@ pub(super) struct DirectoryLog {
     /// Time for which records are kept.
     kept: Duration,
     has_failed: AtomicBool,
-    /// True after lines were appended without the lock.
+    /// Lines were appended without the lock.
     has_gone_on: AtomicBool,
     /// Lines that are not in the file yet.
     pending: Mutex<Vec<Line>>,

@@ -17,9 +17,9 @@ pub struct MergedLookup {
     pub copied: Vec<EndpointId>,
     /// The number of endpoints that may still answer.
     pub pending: usize,
-    /// True once the time for a majority has passed.
+    /// The time for a majority has passed.
     pub is_late: bool,
-    /// True if no further answer is awaited.
+    /// No further answer is awaited.
     pub is_final: bool,
 }
 

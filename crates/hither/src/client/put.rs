@@ -18,7 +18,7 @@ const MAX_PARALLEL: usize = 8;
 /// The file that a write may replace. `false` is [`Self::Nothing`], `true` is [`Self::Any`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Replaceable {
-    /// None.
+    /// No file: the name must be free.
     Nothing,
     /// The file of that name, if there is one.
     Any,

@@ -135,7 +135,7 @@ pub(crate) fn combined(ranges: &[RangeChecksum]) -> Result<(Checksum, Option<Che
     Ok((crc32c, adler32))
 }
 
-/// The same for one algorithm; none if a range lacks it.
+/// The checksum of the whole file with one algorithm; none if a range lacks it.
 fn combined_as(
     algorithm: Algorithm,
     ranges: &[RangeChecksum],

@@ -174,9 +174,9 @@ struct UrlPattern<'a> {
     components: Vec<PatternComponent>,
     /// The query with its question mark, or nothing.
     query: &'a str,
-    /// True if it ends with a slash.
+    /// The pattern ends with a slash.
     names_directories: bool,
-    /// True if nothing in it is encoded.
+    /// Nothing in the pattern is encoded.
     is_literal: bool,
 }
 

@@ -39,7 +39,7 @@ pub enum CompareBy {
     /// The time of the last change.
     #[default]
     Time,
-    /// None: the size is enough.
+    /// The size alone.
     Size,
     /// The checksum of their bytes.
     Checksum,

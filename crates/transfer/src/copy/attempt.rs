@@ -75,7 +75,7 @@ pub(crate) async fn fetch_piece(
     }
 }
 
-/// Opens a file. None if that has ended its copy.
+/// Opens a file. Returns none if that has ended its copy.
 async fn open_file(
     shared: &CopyContext,
     item: CopyItem,

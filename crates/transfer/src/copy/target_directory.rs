@@ -73,7 +73,7 @@ impl TargetDirectory {
     }
 
     /// The entry of `path` in this directory, or that there is none, as far as its listing shows.
-    /// None if the entry of the file has to be requested by itself.
+    /// Returns none if the entry of the file has to be requested by itself.
     pub(crate) async fn listed(&self, path: &str) -> Option<Option<DirEntry>> {
         if self.single_requests.fetch_add(1, Ordering::Relaxed) < MAX_SINGLE_REQUESTS {
             return None;
@@ -127,7 +127,7 @@ pub(crate) async fn make_directory(results: &CopyResults, target: &Target) -> Re
     Ok(())
 }
 
-/// The same for a directory of a tree that is below the first one.
+/// Makes a directory of a tree, below the first one, if it is not there, and records that.
 pub(crate) async fn make_subdirectory(results: &CopyResults, target: &Target) -> Result<()> {
     make_directory(results, target).await?;
     // One that was there may be listed under another name.

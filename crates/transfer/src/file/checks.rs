@@ -36,7 +36,7 @@ pub(crate) struct FileChecks {
     algorithm: Option<Algorithm>,
     /// The checksum of the file, where it has to be computed in order while the bytes pass.
     chain: Option<Mutex<Hasher>>,
-    /// The same where they come in any order.
+    /// The checksum of the file, where the bytes come in any order.
     prefix: Option<PrefixSum>,
     /// Checksums of pieces, by which blocks are compared.
     pieces: Option<Arc<PieceChecksums>>,

@@ -26,13 +26,13 @@ pub(crate) struct CopyItem {
     pub(crate) target: Target,
     /// The parent directory of the target, if the file is a part of a tree.
     pub(crate) directory: Option<Arc<TargetDirectory>>,
-    /// It was found in a tree.
+    /// The file was found in a tree.
     pub(crate) is_of_tree: bool,
-    /// It changed once already while it was copied.
+    /// The file changed once already while it was copied.
     pub(crate) restarted: bool,
     /// Attempts that failed.
     pub(crate) backoff: Backoff,
-    /// It is copied as a whole, as a task of its own.
+    /// The file is copied as a whole, as a task of its own.
     pub(crate) is_small: bool,
     /// Only this much of it is copied.
     pub(crate) range: Option<Arc<UploadRange>>,

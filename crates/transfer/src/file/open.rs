@@ -32,7 +32,7 @@ use tracing::debug;
 
 /// Result of opening a file.
 pub(crate) enum OpenResult {
-    /// It is to be copied.
+    /// The file is to be copied.
     File(Arc<FileCopy>),
     /// The existing target is kept. Its size in bytes.
     Skipped(u64),
@@ -323,7 +323,7 @@ fn ask_for_checksum(file: &Arc<FileCopy>) {
         let asked = Arc::downgrade(file);
         file.checks.set_checksum_task(tokio::spawn(async move {
             replicas.ask_checksums(algorithm).await;
-            // The odd one is excluded as soon as it is known.
+            // The replica that differs is excluded as soon as it is known.
             let agreed = replicas.agreed_checksum();
             if let Some(file) = asked.upgrade() {
                 file.checks.set_stated(agreed.clone());

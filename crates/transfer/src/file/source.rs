@@ -27,8 +27,8 @@ use tracing::warn;
 
 /// Round-trip time below which a worker that ends later than the others does not matter.
 const MIN_BALANCING_RTT: Duration = Duration::from_millis(2);
-/// The same where replicas may have links of very different rates: a slow one may take arbitrarily
-/// long.
+/// [`MIN_BALANCING_RTT`] where replicas may have links of very different rates: a slow one may take
+/// arbitrarily long.
 const REPLICA_BALANCING_RTT: Duration = Duration::from_millis(20);
 /// Replicas that a file is completed from, one after the other, after its checksum was wrong. Each
 /// may cost its whole size.

@@ -28,7 +28,7 @@ const LOCAL_PIECES: usize = 2;
 #[derive(Debug)]
 pub(crate) enum Sink {
     Part(PartialFile),
-    /// None once it is committed.
+    /// The upload; none once it is committed.
     Upload(RwLock<Option<Box<dyn Upload>>>),
     Output,
     Discard,

@@ -28,7 +28,7 @@ pub(crate) enum MoveResult {
     Moved,
     /// The existing target is kept.
     Skipped,
-    /// It is to be copied through this machine.
+    /// The file is to be copied through this machine.
     FallBack,
 }
 

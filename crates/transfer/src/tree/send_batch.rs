@@ -43,7 +43,7 @@ struct BatchUpload<'a> {
     root: &'a Arc<TreeRoot>,
     storage: &'a Arc<dyn Storage>,
     directory: &'a str,
-    /// True if a request broke off: some files may be stored already.
+    /// A request broke off: some files may be stored already.
     is_again: bool,
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct TreeRoot {
     /// The directory on this machine, if it is here.
     pub(crate) local: Option<PathBuf>,
     name: String,
-    /// True if small files move in batches.
+    /// Small files move in batches.
     pub(crate) takes_batches: bool,
 }
 
@@ -86,7 +86,7 @@ impl TreeRoot {
         }
     }
 
-    /// True if the files are uploaded.
+    /// Returns true if the files are uploaded.
     pub(crate) fn is_sent(&self) -> bool {
         matches!(self.target, Target::Remote(..))
     }
@@ -106,7 +106,7 @@ impl TreeRoot {
         names.try_fold(self.target.clone(), |target, name| target.join(name))
     }
 
-    /// True if a file may be one of a batch.
+    /// Returns true if a file may be one of a batch.
     pub(crate) fn takes(&self, entry: &DirEntry) -> bool {
         self.takes_batches && entry.size.is_some_and(|size| size <= MAX_SMALL_BYTES)
     }

@@ -113,7 +113,7 @@ pub struct SourceTraffic {
     pub connections: u64,
     /// Received bytes, including headers and framing.
     pub bytes_received: u64,
-    /// The same for sent bytes.
+    /// Sent bytes, including headers and framing.
     pub bytes_sent: u64,
     /// The number of times that it was found to be down.
     pub failures: u64,

@@ -62,7 +62,7 @@ pub(crate) enum RangeEncoding {
     All,
     /// The first range only: the server probably ignores ranges, which this tests.
     First,
-    /// None: the server sends the whole file.
+    /// No range: the server sends the whole file.
     Nothing,
     /// All ranges in the body of a `QUERY`.
     Query,

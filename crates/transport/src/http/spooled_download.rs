@@ -50,7 +50,7 @@ pub(crate) struct SpooledDownload {
 /// The next bytes for a request.
 #[derive(Debug)]
 enum Turn {
-    /// They are in this file, up to this offset.
+    /// The bytes are in this file, up to this offset.
     Kept(Arc<File>, u64),
     /// A chunk has arrived, and its offset.
     Arrived(u64, Bytes),
@@ -66,7 +66,7 @@ pub(crate) struct WholeFileResponse {
     pub(crate) body: Incoming,
     pub(crate) size: Option<u64>,
     pub(crate) validator: Option<String>,
-    /// It is labelled as an HTML page.
+    /// The response is labelled as an HTML page.
     pub(crate) is_page: bool,
 }
 

@@ -191,7 +191,7 @@ fn refused(status: StatusCode, method: &str, name: &str, reason: &str) -> String
     format!("{name}: the server responded to {method} with {}{reason}", shown(status))
 }
 
-/// The same for the parts of a response.
+/// The error for a response to a change, from the parts of the response.
 pub(crate) fn of_change(
     status: StatusCode,
     method: &str,

@@ -52,7 +52,7 @@ pub(crate) struct Http2Connection {
     /// Requests that failed before their responses began, and responses that began.
     failures: AtomicU64,
     answers: AtomicU64,
-    /// It gets no more requests.
+    /// The connection gets no more requests.
     retired: AtomicBool,
     /// The claim on this connection among those of all processes.
     _claim: Option<Box<dyn SlotGuard>>,

@@ -19,7 +19,7 @@ pub struct ReplicaList {
     pub size: Option<u64>,
     /// Its strongest checksum of a supported algorithm.
     pub checksum: Option<Checksum>,
-    /// It has checksums, none of which is of a supported algorithm.
+    /// The file has checksums, none of which is of a supported algorithm.
     pub is_unverifiable: bool,
     /// Its URLs, best first.
     pub locations: Vec<Location>,

@@ -194,16 +194,16 @@ fn title(text: &str) -> Option<&str> {
 
 /// The kind of a link in a directory index.
 enum LinkKind {
-    /// It names nothing in this directory.
+    /// The link names nothing in this directory.
     Elsewhere,
-    /// It looks like an entry of another directory of this server.
+    /// The link looks like an entry of another directory of this server.
     NamedElsewhere,
     Name {
         name: String,
         is_utf8: bool,
         directory: bool,
     },
-    /// It may name something here, and cannot be used for this reason.
+    /// The link may name something here, and cannot be used for this reason.
     Gap(&'static str),
 }
 

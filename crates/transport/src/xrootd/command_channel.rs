@@ -71,7 +71,7 @@ impl CommandInbox {
         self.receiver.try_recv()
     }
 
-    /// Polls for the next command. None if there are no senders any more.
+    /// Polls for the next command. Returns none if there are no senders any more.
     pub(super) fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<SessionCommand>> {
         self.receiver.poll_recv(cx)
     }

@@ -65,7 +65,7 @@ pub(super) enum SessionEnd {
     WantsTls(Box<ServerProfile>, Vec<SessionCommand>),
     /// The server redirected the login, and with it all jobs.
     Redirected(Redirect),
-    /// It failed, and its jobs with it.
+    /// The session failed, and its jobs with it.
     Broken(Error),
 }
 

@@ -17,9 +17,9 @@ pub(super) const MAX_BYTES: usize = 256 << 20;
 /// The reason why a listing cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ListingError {
-    /// It exceeds the limit.
+    /// The listing exceeds the limit.
     TooLarge,
-    /// It began again after entries had arrived.
+    /// The listing began again after entries had arrived.
     Repeated,
 }
 

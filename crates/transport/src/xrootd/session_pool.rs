@@ -50,7 +50,7 @@ pub(crate) struct SessionPool {
     redirects: Mutex<RedirectCache>,
     /// The last job number.
     last_job: AtomicU64,
-    /// True once the login is known, or the first attempt has failed.
+    /// The login is known, or the first attempt has failed.
     met: watch::Sender<bool>,
 }
 

@@ -141,7 +141,7 @@ pub enum StatedSizes {
     Always,
     /// Only GET of a range. HEAD states 0, PROPFIND no size.
     ByGet,
-    /// None.
+    /// None of them.
     Never,
 }
 
@@ -159,7 +159,7 @@ pub enum StatedValidators {
     WeakTagsAndDates,
     /// Dates.
     Dates,
-    /// None.
+    /// No validator.
     Nothing,
 }
 
@@ -226,14 +226,14 @@ pub struct WebDavBehaviour {
     pub ignores_overwrite: bool,
     /// Names that differ only in case refer to the same file.
     pub ignores_case: bool,
-    /// It does not support PROPFIND, and lists directories as HTML indexes without sizes or names
-    /// that begin with a dot.
+    /// The server does not support PROPFIND, and lists directories as HTML indexes without sizes or
+    /// names that begin with a dot.
     pub has_index: bool,
     /// PUT creates missing parent directories.
     pub makes_parents: bool,
-    /// It sends checksums on request.
+    /// The server sends checksums on request.
     pub has_checksums: bool,
-    /// It keeps the time that a client states in `X-OC-Mtime`.
+    /// The server keeps the time that a client states in `X-OC-Mtime`.
     pub keeps_times: bool,
     /// The number of seconds by which its clock is ahead; negative if it is behind.
     pub clock: i64,

@@ -86,8 +86,8 @@ impl BlockMap {
         Self { size, block_bytes, todo, runs, written_bytes: 0, taken_back: 0, interruptions }
     }
 
-    /// The same if only `range` is to be fetched here: the rest counts as written, and
-    /// [`BlockMap::checksums`] are those of the range.
+    /// The blocks of a file of which only `range` is to be fetched here: the rest counts as
+    /// written, and [`BlockMap::checksums`] are those of the range.
     pub(crate) fn of_range(size: u64, block_bytes: u64, range: Range<u64>) -> Self {
         let mut blocks = Self::new(size, block_bytes);
         let range = range.start.min(size)..range.end.min(size);

@@ -53,12 +53,12 @@ pub(crate) enum CertificateRejection {
         /// The issuer.
         issuer: String,
     },
-    /// It is self-signed.
+    /// The certificate is self-signed.
     SelfSigned {
         /// The subject.
         subject: String,
     },
-    /// It is for other host names.
+    /// The certificate is for other host names.
     OtherNames {
         /// The host names.
         names: Vec<String>,
@@ -80,7 +80,7 @@ impl std::error::Error for CertificateRejection {}
 /// Checks the signatures of a server, and its certificate unless every certificate is accepted.
 #[derive(Debug)]
 struct Verifier {
-    /// None if every certificate is accepted.
+    /// The check of certificates; none if every certificate is accepted.
     strict: Option<Arc<WebPkiServerVerifier>>,
     /// The trusted certificates. One of them is accepted from a server itself, too.
     trusted: Vec<CertificateDer<'static>>,

@@ -44,8 +44,8 @@ pub enum ChangeOutcome<T = HttpResponse> {
     Done(T),
     /// The server refuses it.
     Refused(T),
-    /// It may have been carried out: a look at the server has to decide. Contains the error for a
-    /// change that was not carried out.
+    /// The change may have been carried out: a look at the server has to decide. Contains the error
+    /// for a change that was not carried out.
     Unseen(Error),
 }
 
@@ -141,9 +141,9 @@ pub(crate) fn strange(requested: &Location, reply: &HttpResponse, is_own: bool) 
 /// The state of a change that a look at the server has shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// It was carried out.
+    /// The change was carried out.
     Done,
-    /// It was not carried out.
+    /// The change was not carried out.
     Undone,
     /// The look leaves it open.
     Unclear,

@@ -22,7 +22,7 @@ const MAX_SECONDS: u32 = 3600;
 /// default limit of the wait for files that are being staged
 /// ([`hither_core::RetryPolicy::staging_timeout`]).
 const MAX_DEFERRED: Duration = Duration::from_secs(600);
-/// The same for the end of a third-party copy, whose caller watches that the file grows.
+/// The maximum time for the end of a third-party copy, whose caller watches that the file grows.
 const MAX_DEFERRED_COPY: Duration = Duration::from_secs(7 * 24 * 3600);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {

@@ -52,7 +52,7 @@ pub(super) struct Fetching {
 
 pub(super) struct RunningOperation {
     pub(super) job: OperationJob,
-    /// None for an open that another job requested.
+    /// The request of the operation; none for an open that another job requested.
     pub(super) request_id: Option<RequestId>,
     pub(super) tally: Tally,
     /// When it began, or last got something of its own.

@@ -105,7 +105,7 @@ async fn read(
     read_beside(None, script).await
 }
 
-/// The same in a session that has another job, too.
+/// Reads as [`read`] does, in a session that has another job, too.
 async fn read_beside(
     other: Option<SessionCommand>,
     script: impl Fn(&wire::Request, usize) -> Script + Send + Sync + 'static,
