@@ -33,7 +33,7 @@ mod link_header;
 mod parser;
 mod writer;
 
-pub use link_header::{MetalinkLinks, links};
+pub use link_header::{MetalinkLinks, has_next_page, links};
 pub use writer::{describedby, duplicate};
 
 use crate::xml::XmlError;

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from http import HTTPStatus
+from typing import ClassVar
 
 from e2e.loopback_server import LoopbackServer, QuietHandler
 
@@ -63,6 +64,8 @@ class Exchange(QuietHandler):
     site: Site
     is_silent = False
     """Nothing is sent."""
+    more_fields: ClassVar[dict[str, str]] = {}
+    """Fields of each response, if it has no others of these names."""
 
     def handle_request(self) -> None:
         self.asked = urllib.parse.unquote(self.path.split("?")[0])
@@ -89,7 +92,8 @@ class Exchange(QuietHandler):
         self.status = status
         if self.is_silent:
             return True
-        fields = {"Content-Length": len(body), **{name.replace("_", "-"): value for name, value in fields.items()}}
+        named = {name.replace("_", "-"): value for name, value in fields.items()}
+        fields = {"Content-Length": len(body), **self.more_fields, **named}
         self.send_response(status)
         for name, value in fields.items():
             if value is not None:

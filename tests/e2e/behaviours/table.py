@@ -189,6 +189,16 @@ def members(*extra: str, names: tuple[str, ...] = ("/d/b.dat",), own: bool = Tru
     return answers
 
 
+def with_next_page(answers: Callable[[Exchange], bool]) -> Callable[[Exchange], bool]:
+    """Each response has a field that leads to a next page (RFC 8288)."""
+
+    def changed(server: Exchange) -> bool:
+        server.more_fields = {"Link": '</d/?page=2>; title="a, b"; rel="up next"'}
+        return answers(server)
+
+    return changed
+
+
 INDEXES = [
     Behaviour(f"index: {name}", index(link, title, more), codes={**both(0, *FINDING, "check"), **DELETING}, says=HIDES)
     for name, link, title, more in [
@@ -238,6 +248,14 @@ INCOMPLETE = [
     ),
     Behaviour("index: no links", index("<td>{0}</td>"), codes={**both(FAILS, *FINDING), **DELETING}, says={}),
     Behaviour("index: a page that is none", index(title="Welcome"), codes={**both(FAILS, *FINDING), **DELETING}),
+    *(
+        Behaviour(
+            f"{name}: a field leads to a next page",
+            with_next_page(answers),
+            codes={**both(FAILS, *FINDING), **DELETING},
+        )
+        for name, answers in [("index", index(names=("a.dat",))), ("207", members(names=("/d/a.dat",)))]
+    ),
     *(
         Behaviour(
             f"index: PROPFIND answered with {status}",

@@ -58,9 +58,7 @@ impl MetalinkLinks {
 #[must_use]
 pub fn links(headers: &HeaderMap) -> MetalinkLinks {
     let mut found = MetalinkLinks::default();
-    let values = headers.get_all(LINK).into_iter();
-    let items = values.flat_map(|value| list_items(value.as_bytes()));
-    for link in items.take(MAX_LINKS).filter_map(Link::parse) {
+    for link in all_links(headers) {
         let usable = scheme(&link.target).is_none() || is_readable(&link.target);
         if link.is("duplicate") && usable {
             found.replicas.push(MetalinkUrl {
@@ -74,6 +72,19 @@ pub fn links(headers: &HeaderMap) -> MetalinkLinks {
     }
     found.replicas.sort_by_key(|replica| replica.priority);
     found
+}
+
+/// Returns true if a `Link` field leads to a next page (`rel=next`, RFC 8288): what the response
+/// lists is not all.
+#[must_use]
+pub fn has_next_page(headers: &HeaderMap) -> bool {
+    all_links(headers).any(|link| link.is("next"))
+}
+
+fn all_links(headers: &HeaderMap) -> impl Iterator<Item = Link> {
+    let values = headers.get_all(LINK).into_iter();
+    let items = values.flat_map(|value| list_items(value.as_bytes()));
+    items.take(MAX_LINKS).filter_map(Link::parse)
 }
 
 /// One link.

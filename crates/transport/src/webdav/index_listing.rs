@@ -10,7 +10,8 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{DirEntry, FileKind, Listing, join};
-use http::{Method, StatusCode, header};
+use hither_http::metalink::has_next_page;
+use http::{HeaderMap, Method, StatusCode, header};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::mpsc::UnboundedSender;
 use tracing::debug;
@@ -68,8 +69,14 @@ pub(super) async fn read_page(
     let gap = |what| Error::new(ErrorKind::Protocol, format!("{}: {what}", reply.location));
     let elsewhere = is_elsewhere(path, &reply.location)
         .then(|| format!("{} led there, which is another directory", dav.root.below(path, true)));
-    let gaps = page.gaps.into_iter().chain(elsewhere).map(gap).collect();
+    let others = elsewhere.into_iter().chain(next_page(&reply.headers));
+    let gaps = page.gaps.into_iter().chain(others).map(gap).collect();
     Ok(Listing { entries, gaps, hidden: Some(HIDDEN), ..Listing::default() })
+}
+
+/// The gap of a listing whose response has a link to a next page.
+pub(super) fn next_page(headers: &HeaderMap) -> Option<String> {
+    has_next_page(headers).then(|| "a Link field of the response leads to a next page".to_owned())
 }
 
 /// The entry of a name in a directory index. Its size is requested if the page does not state it

@@ -3,7 +3,7 @@
 //! `children` judges whether the response of a PROPFIND lists all names of a directory: what it
 //! does not list is a gap of the [`Listing`].
 
-use super::index_listing::{page_url, read_page};
+use super::index_listing::{next_page, page_url, read_page};
 use super::session::WebDavSession;
 use crate::http::call::{HttpRequest, HttpResponse};
 use crate::http::properties;
@@ -289,9 +289,9 @@ fn children(
     let hidden = reply.headers.contains_key(HIDES_NAMES).then_some(HIDDEN_BEHIND);
     let mut listing = Listing { hidden, ..Listing::default() };
     let mut is_listed = false;
-    if is_elsewhere(path, &reply.location) {
-        listing.gaps.push(gap(format!("{} led there", dav.root.below(path, true))));
-    }
+    let elsewhere = is_elsewhere(path, &reply.location)
+        .then(|| format!("{} led there", dav.root.below(path, true)));
+    listing.gaps.extend(elsewhere.into_iter().chain(next_page(&reply.headers)).map(gap));
     resources.sort_unstable_by(|a, b| (&a.path, &a.href).cmp(&(&b.path, &b.href)));
     if let Some([one, next]) = resources.windows(2).find(|two| may_be_two_names(two)) {
         let why = format!("it has {:?} and {:?}, which would be one name", one.href, next.href);
