@@ -40,6 +40,14 @@ def test_a_folder_is_removed_with_the_objects_that_stand_for_folders():
     assert (done.code, list(keys)) == (0, ["e"]), done.err
 
 
+@pytest.mark.parametrize("url", ["s3://bucket/d//", "s3://bucket//", "s3://bucket//d"])
+def test_a_key_with_more_slashes_is_another_one(url):
+    keys = {"d/a": b"1", "e": b"2"}
+    with serving(Store(keys)) as hither:
+        done = hither("rm", "-r", url, "--no-store")
+    assert (done.code != 0, list(keys)) == (True, ["d/a", "e"]), done.err
+
+
 def test_a_folder_object_alone_is_an_empty_directory():
     with serving(Store({"d/": b"", "e/x/": b""})) as hither:
         for verb, shown in {"find": ["s3://bucket/d"], "ls": [], "du": ["0\ts3://bucket/d"]}.items():

@@ -135,7 +135,8 @@ impl Client {
                         in the environment";
             return Err(Error::new(ErrorKind::Invalid, what));
         }
-        let path = key.trim_end_matches('/').to_owned();
+        // One slash at the end says that the key is a directory. A store tells `d//` from `d/`.
+        let path = key.strip_suffix('/').filter(|rest| !rest.is_empty()).unwrap_or(key).to_owned();
         check_path(&path)?;
         let config = s3::configured(&self.context.config)?;
         let s3 = hither_transport::S3Storage::new(bucket, &config, Arc::clone(network))?;
