@@ -7,7 +7,8 @@ the lease claimed and fails, and the lease is granted anew.
 Tasks report their progress twice a second (an event of Dask). A node is *suspected* when one of its
 tasks, or its mover, has been silent for SILENCE_SECONDS: it may be dead, stopped or cut off, and
 nothing here depends on the cause. Its leases are revoked: their fences are removed, and the leases
-are granted to other nodes. When it reports again it gets work again.
+are granted to other nodes. When it reports again, or confirms that its mover lives, it gets work
+again.
 
 The fence of a lease is a directory at the destination that only the coordinator creates, when it
 grants the lease; see ``crates/hither/src/mover/work.rs`` for what it prevents.
@@ -135,6 +136,7 @@ class Coordinator:
                 self._grant()
                 self._deal_shares()
                 self._wait()
+                self._workers.ask_suspected(self._options.source_addresses, self._events)
                 show(self.progress())
             self._listing.join()
             self._look_at_names()
@@ -146,6 +148,7 @@ class Coordinator:
             self._opened.cancel()
             for granted in self._granted.values():
                 granted.future.release()
+            self._workers.end()
             self._fences.close()
             self._dealer.shutdown(wait=True, cancel_futures=True)
         self._dask.unsubscribe_topic(topic)
@@ -175,7 +178,7 @@ class Coordinator:
 
     def notices(self) -> list[str]:
         """Return the notices, which are not errors."""
-        return [*self._listing.notices, *self._notices, *self._destination.notices]
+        return [*self._listing.notices, *self._notices, *self._workers.notices, *self._destination.notices]
 
     def close(self) -> None:
         """Close the manifest; remove it if everything is copied."""

@@ -38,6 +38,8 @@ END_SECONDS = 5.0
 """The time within which a running mover ends a revoked lease: it checks once a second."""
 START_SECONDS = 30.0
 """The time within which the mover has to start."""
+STATUS_SECONDS = 5.0
+"""The time within which a mover that lives writes its status: it does so twice a second."""
 
 
 def node_name() -> str:
@@ -233,6 +235,26 @@ def survey(job: str, source_addresses: Sequence[str]) -> dict[str, Any]:
     under_way = folder.under_way()
     results = dict(folder.results())
     return {"node": node_name(), "results": results, "under_way": under_way, "share": folder.share()}
+
+
+def await_status(job: str, source_addresses: Sequence[str]) -> None:
+    """Wait for the next status of this node's mover, which is started if there is none.
+
+    Raises
+    ------
+    RuntimeError
+        It does not start, or is silent.
+
+    """
+    folder = MoverFolder(job)
+    before = _beat(folder)
+    folder.ensure_mover(source_addresses)
+    deadline = time.monotonic() + STATUS_SECONDS
+    while _beat(folder) == before:
+        if time.monotonic() > deadline:
+            message = f"the mover of {node_name()} is silent"
+            raise RuntimeError(message)
+        time.sleep(POLL_SECONDS)
 
 
 def take_share(job: str, share: dict[str, Any]) -> None:

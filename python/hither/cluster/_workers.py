@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from hither.cluster import _node
 from hither.exceptions import HitherError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import queue
+    from collections.abc import Callable, Sequence
 
 LOST_SECONDS = 10.0
 """The time after which the copy stops waiting for a scheduler that does not respond."""
 ANSWER_SECONDS = 2.0
 """The time within which the scheduler has to respond."""
+ASK_SECONDS = 10.0
+"""The time after which a suspected node whose mover is silent is asked again."""
 
 
 class ClusterLostError(HitherError):
@@ -74,6 +79,9 @@ class Workers:
         self.last_seen: dict[str, float] = {}
         """The time of each worker's last report."""
         self._beats: dict[str, float] = {}
+        self._ask_at: dict[str, float] = {}
+        self._asked: dict[str, Any] = {}
+        self.notices: dict[str, None] = {}
 
     def suspect(self, worker: str | None, *, suspected: bool = True) -> None:
         """Suspect a worker, or trust it again."""
@@ -87,6 +95,35 @@ class Workers:
         if beat != self._beats.get(worker, 0.0):
             self._beats[worker] = beat
             self.suspect(worker, suspected=False)
+
+    def ask_suspected(self, sources: Sequence[str], events: queue.SimpleQueue[Callable[[], None]]) -> None:
+        """Trust workers again whose movers live. Answers are put into ``events``.
+
+        A worker whose leases were taken back may have no task that reports: those that had not
+        begun never will, and reports of others are lost while it is cut off.
+        """
+        now = time.monotonic()
+        for worker in self._suspected & self._threads.keys():
+            if now >= self._ask_at.get(worker, 0.0):
+                self._ask_at[worker] = math.inf
+                asked = self._asked[worker] = self.submit_to(worker, _node.await_status, sources)
+                asked.add_done_callback(lambda done, it=worker: events.put(lambda: self._answered(it, done)))
+
+    def _answered(self, worker: str, asked: Any) -> None:  # noqa: ANN401
+        if self._asked.pop(worker, None) is None:
+            return
+        self._ask_at[worker] = time.monotonic() + ASK_SECONDS
+        if asked.status == "finished":
+            self.suspect(worker, suspected=False)
+
+    def end(self) -> None:
+        """Ask no worker any more, and add a notice for each that is still suspected."""
+        while self._asked:
+            self._asked.popitem()[1].release()
+        for worker in sorted(self._suspected):
+            names = [node.name for node in self.nodes.values() if worker in node.workers]
+            what = f"{worker} ({', '.join(names)})" if names else worker
+            self.notices[f"{what} fell silent and was not heard of again: other nodes did its work"] = None
 
     def node(self, name: str) -> NodeFigures:
         """Return the figures of a node."""

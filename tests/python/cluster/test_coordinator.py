@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from bench.harness.waiting import wait_until
-from hither.cluster import ClusterLostError, _coordinator, _node
+from hither.cluster import ClusterLostError, _coordinator, _node, _workers
 from hither.cluster._coordinator import Coordinator
 from hither.cluster._workers import Workers
 
@@ -87,6 +87,47 @@ def test_a_suspected_node_gets_work_again_when_its_mover_lives(coordinator, monk
     assert (workers.trusted(), workers.nodes["a"].is_suspected) == (None, False)
     # The lease stays taken back.
     assert coordinator._granted == {}
+
+
+def test_a_suspected_node_without_tasks_is_asked_and_one_that_never_answers_is_named(coordinator, monkeypatch):
+    asked = []
+
+    def submit(*call, workers, **_):
+        future = SimpleNamespace(status="pending", call=call, workers=workers)
+        future.release = lambda: setattr(future, "status", "cancelled")
+        future.add_done_callback = lambda done: setattr(future, "done", lambda: done(future))
+        asked.append(future)
+        return future
+
+    def answer(status):
+        asked[-1].status = status
+        asked[-1].done()
+        coordinator._events.get_nowait()()
+
+    workers = Workers(SimpleNamespace(submit=submit), "job")
+    workers._threads = {"tcp://a": 1, "tcp://b": 1}
+    monkeypatch.setattr(workers, "threads", lambda: workers._threads)
+    workers.node("a").workers.add("tcp://a")
+    workers.suspect("tcp://a")
+    for _ in range(2):
+        workers.ask_suspected(["eth0"], coordinator._events)
+    assert [(it.call, it.workers) for it in asked] == [((_node.await_status, "job", ["eth0"]), ["tcp://a"])]
+    # Its mover is silent: it is asked again, but not at once.
+    monkeypatch.setattr(_workers, "ASK_SECONDS", math.inf)
+    answer("error")
+    workers.ask_suspected(["eth0"], coordinator._events)
+    assert (len(asked), workers.trusted()) == (1, ["tcp://b"])
+    workers._ask_at.clear()
+    monkeypatch.setattr(_workers, "ASK_SECONDS", -math.inf)
+    workers.ask_suspected(["eth0"], coordinator._events)
+    answer("finished")
+    assert (len(asked), workers.trusted(), workers.nodes["a"].is_suspected) == (2, None, False)
+    # It falls silent once more, for the rest of the job.
+    workers.suspect("tcp://a")
+    workers.ask_suspected(["eth0"], coordinator._events)
+    workers.end()
+    assert asked[-1].status == "cancelled"
+    assert list(workers.notices) == ["tcp://a (a) fell silent and was not heard of again: other nodes did its work"]
 
 
 def test_a_node_that_could_not_be_told_that_no_lease_waits_is_told_again_after_a_pause(coordinator, monkeypatch):

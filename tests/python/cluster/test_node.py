@@ -91,6 +91,18 @@ def test_a_task_reports_once_more_when_its_lease_has_ended(folder, monkeypatch):
     assert reports[1]["alive"] == 9.0
 
 
+def test_a_mover_lives_if_it_writes_its_status_once_more(folder, monkeypatch):
+    status = folder.path / "status.json"
+    status.write_text("{}")
+    monkeypatch.setattr(_node, "STATUS_SECONDS", 0)
+    # As one that is stopped: it still holds its lock.
+    monkeypatch.setattr(_node.MoverFolder, "ensure_mover", lambda *_: None)
+    with pytest.raises(RuntimeError, match=f"the mover of {_node.node_name()} is silent"):
+        _node.await_status("a" * 16, [])
+    monkeypatch.setattr(_node.MoverFolder, "ensure_mover", lambda *_: os.utime(status, (9, 9)))
+    _node.await_status("a" * 16, [])
+
+
 def test_a_folder_of_another_user_is_refused(folder, monkeypatch):
     me = os.geteuid()
     monkeypatch.setattr(_node.os, "geteuid", lambda: me + 1)
