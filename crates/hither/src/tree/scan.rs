@@ -14,12 +14,13 @@
 //!
 //! **Bounds.** A group is requested only when all but one of the groups before it are finished, to
 //! the last accepted result. So there are at most two groups of compressed baskets, of their
-//! decoded columns, and of results that wait for an earlier one. A group ends at [`GROUP_BYTES`]
-//! compressed or [`GROUP_DECODED_BYTES`] decoded bytes, whichever comes first, at the end of a
-//! chunk.
+//! decoded columns, and of results that wait for an earlier one. A group ends with the chunk in
+//! which it has [`GROUP_BYTES`] compressed or [`GROUP_DECODED_BYTES`] decoded bytes.
 
 mod layout;
 mod piece;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use piece::{ChunkColumns, ChunkPieces, Piece};
 
@@ -202,7 +203,8 @@ where
     async fn run(mut self, mut events: mpsc::UnboundedReceiver<Event<T>>) -> Result<ScanTotals> {
         self.start_empty_chunks();
         let mut reading = true;
-        while self.next_accepted < self.layout.chunks.len() {
+        // To the end of the last response, which may show that its bytes are of another version.
+        while reading || self.next_accepted < self.layout.chunks.len() {
             reading |= self.request_ahead();
             let next = if reading {
                 // Dropping the future that is not ready loses nothing: neither holds taken values.
