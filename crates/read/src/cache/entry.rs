@@ -398,6 +398,10 @@ impl CacheEntry {
         let starts: Vec<_> = self.extents.keys().copied().collect();
         starts.into_iter().for_each(|start| self.drop_extent(start, context));
         self.cut_in_flight(&(0..u64::MAX), context);
+        // Also reads that are complete and were not served yet: the end of the response that
+        // brought their bytes may have shown the change.
+        let complete = |it: &&mut Waiter| matches!(it.outcome, Some(WaitOutcome::Ready));
+        self.waiters.values_mut().filter(complete).for_each(|waiter| waiter.outcome = None);
         let ids: Vec<_> = self.waiters.keys().copied().collect();
         self.end(&ids, || WaitOutcome::Changed(error.clone()), context);
     }

@@ -306,6 +306,22 @@ async fn a_changed_file_is_an_error_until_it_is_reopened() {
     assert_eq!(read(&again, 0..10).await.unwrap(), slice(&(0..10)));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_change_that_the_end_of_a_response_shows_fails_a_read_that_was_not_served() {
+    let changed = || Fault::FailAtEnd(Error::new(ErrorKind::Changed, "the file is longer"));
+    let source = Arc::new(far().with_fault(1, changed()));
+    let file = open(&source, &cache(16 << 20));
+    read(&file, 0..10).await.unwrap();
+    for range in [100..200, 0..10] {
+        assert_eq!(read(&file, range).await.unwrap_err().kind(), ErrorKind::Changed);
+    }
+    // Nothing was served from the old version: the new one is read.
+    let source = Arc::new(far().with_fault(0, changed()));
+    let file = open(&source, &cache(16 << 20));
+    assert_eq!(read(&file, 0..10).await.unwrap(), slice(&(0..10)));
+    assert_eq!(asked(&source), [0..10, 0..10]);
+}
+
 fn begun(file: &CachedFile, range: Range<u64>) -> PendingRead {
     let mut target = vec![0; usize::try_from(range.end - range.start).unwrap()];
     match file.begin(range.start, &mut target).unwrap() {
