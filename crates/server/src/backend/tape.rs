@@ -26,6 +26,8 @@ mod command_client;
 pub(crate) mod command_runner;
 pub(crate) mod settings;
 mod stage_request;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use command_client::CommandError;
 pub use command_client::TapeHelper;
@@ -230,7 +232,7 @@ impl TapeDoor {
     /// Stages the files of a request.
     async fn drive(&self, backend: &dyn Backend, id: &str) {
         let began = Instant::now();
-        self.for_waiting(id, |path| self.begin(backend, path)).await;
+        self.for_waiting(id, |path| self.begin(backend, path, began)).await;
         let mut pause = FIRST_PAUSE;
         while self.waiting(id).next().is_some() {
             if began.elapsed() >= self.lifetime() {
@@ -272,12 +274,16 @@ impl TapeDoor {
         }
     }
 
-    /// Requests the staging of a file, unless it is on disk.
+    /// Requests the staging of a file, unless it is on disk, for a request that `began` then.
     async fn begin(
         &self,
         backend: &dyn Backend,
         path: String,
+        began: Instant,
     ) -> Option<(FileState, Option<String>)> {
+        if began.elapsed() >= self.lifetime() {
+            return Some((FileState::Failed, late(self.settings.request_seconds)));
+        }
         match backend.stat(&path).await {
             Ok(metadata) if metadata.kind == FileKind::File => {}
             Ok(_) => return Some((FileState::Failed, Some("this is not a file".to_owned()))),
@@ -287,7 +293,9 @@ impl TapeDoor {
             None => {}
             over => return over,
         }
-        Some(match self.helper.run(TapeAction::Stage, &path).await {
+        // Commands for other files may have the slots meanwhile.
+        let wait = self.lifetime().saturating_sub(began.elapsed());
+        Some(match self.helper.run_within(wait, TapeAction::Stage, &path).await {
             Ok(_) => (FileState::Started, None),
             Err(error) => (FileState::Failed, Some(error.to_string())),
         })
@@ -303,6 +311,16 @@ impl TapeDoor {
             }
             Err(error) if error.is_final() => Some((FileState::Failed, Some(error.to_string()))),
             _ => None,
+        }
+    }
+}
+
+impl From<CommandError> for HttpError {
+    fn from(error: CommandError) -> Self {
+        let what = error.to_string();
+        match error {
+            CommandError::Failed(..) => Self::new(StatusCode::BAD_GATEWAY, what),
+            CommandError::Broken(_) | CommandError::NoSlot(_) => unavailable(&what),
         }
     }
 }

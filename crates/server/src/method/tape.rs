@@ -15,7 +15,7 @@
 
 use crate::authorization::authorizer::Action;
 use crate::backend::path::{NamespacePath, href};
-use crate::backend::tape::{FileState, StageRequest, StagedFile, TapeDoor};
+use crate::backend::tape::{CommandError, FileState, StageRequest, StagedFile, TapeDoor};
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
 use crate::method::lots::{json, read};
@@ -119,8 +119,8 @@ pub(crate) async fn handle(
             for path in paths.iter().map(|path| path.trim_matches('/')) {
                 if !all.contains(path) {
                     of_request = false;
-                } else if let Err(error) = tape.release(path).await {
-                    return Err(HttpError::new(StatusCode::BAD_GATEWAY, error.to_string()));
+                } else {
+                    tape.release(path).await?;
                 }
             }
             done(of_request)
@@ -213,7 +213,11 @@ async fn archive_info(
             Ok(path) => {
                 let found = context.backend.stat(&path).await.map_err(|error| error.to_string());
                 let locality = match found {
-                    Ok(_) => tape.locality(&path).await.map_err(|error| error.to_string()),
+                    Ok(_) => match tape.locality(&path).await {
+                        // Each of the other paths would wait as long.
+                        Err(error @ CommandError::NoSlot(_)) => return Err(error.into()),
+                        found => found.map_err(|error| error.to_string()),
+                    },
                     Err(error) => Err(error),
                 };
                 match locality {

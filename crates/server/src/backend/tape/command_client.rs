@@ -27,9 +27,9 @@ use tracing::warn;
 /// The process that may run the command of `[tape]`. It ends when this is dropped.
 #[derive(Debug)]
 pub struct TapeHelper {
-    socket: UnixStream,
+    pub(super) socket: UnixStream,
     /// Not waited for: it ends with the socket, or shortly after this process.
-    _child: Child,
+    pub(super) _child: Child,
 }
 
 impl TapeHelper {
@@ -79,6 +79,8 @@ pub(crate) enum CommandError {
     Failed(i32, String),
     /// It did not run to its end.
     Broken(String),
+    /// Other commands have had all slots for this time.
+    NoSlot(Duration),
 }
 
 impl CommandError {
@@ -88,6 +90,9 @@ impl CommandError {
     }
 }
 
+/// The output of a command.
+pub(crate) type CommandResult = std::result::Result<String, CommandError>;
+
 impl fmt::Display for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -96,6 +101,9 @@ impl fmt::Display for CommandError {
             }
             Self::Failed(_, output) => write!(f, "the tape system says: {output}"),
             Self::Broken(why) => write!(f, "the tape command did not run: {why}"),
+            Self::NoSlot(wait) => {
+                write!(f, "other tape commands have had all slots for {} s", wait.as_secs())
+            }
         }
     }
 }
@@ -119,7 +127,7 @@ pub(crate) struct HelperClient {
     pending: Arc<Pending>,
     slots: Arc<Semaphore>,
     last: AtomicU64,
-    /// The maximum time from the order to the result.
+    /// The maximum time from the order to the result, and that of a wait for a slot.
     timeout: Duration,
     _child: Child,
 }
@@ -142,15 +150,24 @@ impl HelperClient {
         Ok(Self { lines, pending, slots, last: AtomicU64::new(0), timeout, _child })
     }
 
-    /// Runs the command on a file, as soon as there is a slot. Returns what it printed. The command
-    /// is killed if this is dropped before it ends.
-    pub(crate) async fn run(
+    /// Runs the command on a file, as soon as there is a slot, for which it waits as long as a
+    /// command may take. Returns what it printed. The command is killed if this is dropped before
+    /// it ends.
+    pub(crate) async fn run(&self, action: TapeAction, path: &str) -> CommandResult {
+        self.run_within(self.timeout, action, path).await
+    }
+
+    /// As [`HelperClient::run`], with another limit for the wait for a slot: commands that cannot
+    /// be killed may have all of them.
+    pub(crate) async fn run_within(
         &self,
+        wait: Duration,
         action: TapeAction,
         path: &str,
-    ) -> std::result::Result<String, CommandError> {
+    ) -> CommandResult {
         let gone = || CommandError::Broken("the helper for [tape] has ended".to_owned());
-        let slot = Arc::clone(&self.slots).acquire_owned().await.map_err(|_| gone())?;
+        let slot = timeout(wait, Arc::clone(&self.slots).acquire_owned()).await;
+        let slot = slot.map_err(|_| CommandError::NoSlot(wait))?.map_err(|_| gone())?;
         let id = self.last.fetch_add(1, Ordering::Relaxed);
         let (sender, result) = oneshot::channel();
         let mut line = Vec::new();
