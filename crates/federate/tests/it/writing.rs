@@ -544,6 +544,44 @@ fn a_server_that_stops_carries_out_both_steps_of_a_rename() {
     assert_eq!(rig.storages[1].paths(), ["x", "x/own"]);
 }
 
+#[test]
+fn a_federation_that_is_killed_between_the_steps_of_a_rename_loses_no_file() {
+    let both = vec!["x".to_owned(), "x/own".to_owned()];
+    for (size, shown) in [(7, "differing"), (3, "assumed-equal")] {
+        let storages =
+            vec![MemoryStorage::new(&[("x/own", 3)], 0), MemoryStorage::new(&[("x/new", size)], 0)];
+        let rig = || Rig::with("", |_| "write = true".to_owned(), storages.clone());
+        let runtime = || {
+            let mut runtime = tokio::runtime::Builder::new_current_thread();
+            runtime.enable_time().start_paused(true).build().unwrap()
+        };
+        storages[0].behave(Behaviour::ChangesLate);
+        runtime().block_on(async {
+            let rig = rig();
+            let renaming = rig.federation.rename("x/new", "x/own", replacing());
+            tokio::time::timeout(Duration::from_millis(500), renaming).await.unwrap_err();
+        });
+        // With its runtime, what it was doing has ended.
+        assert_eq!((storages[0].changes(), storages[1].changes()), (1, 1));
+        assert_eq!([storages[0].paths(), storages[1].paths()], [both.clone(), both.clone()]);
+        storages[0].behave(Behaviour::Answers);
+        runtime().block_on(async {
+            let rig = rig();
+            assert_eq!(rig.federation.stat("x/own").await.unwrap().size, Some(3));
+            let expected = (shown.to_owned(), "e1".to_owned());
+            assert!(rig.properties("x/own").await.contains(&expected));
+            // Nothing is renamed or written in its place before an operator has removed one.
+            let error = rig.federation.rename("x/own", "x/moved", replacing()).await.unwrap_err();
+            assert!(error.to_string().contains("there are replicas at e0, e1"), "{error}");
+            assert_eq!(kind_of_put(&rig, "x/own").await, Err(BackendErrorKind::Conflict));
+            storages[0].remove("x/own").await.unwrap();
+        });
+        runtime().block_on(async {
+            assert_eq!(rig().sent_to("x/own").await, "http://e1/x/own");
+        });
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_an_endpoint_cannot_do_is_refused_with_what_helps() {
     let rig = rig("");
