@@ -1,118 +1,34 @@
 """Copies by a cluster of processes, any of which is killed or stopped meanwhile."""
 
 import contextlib
-import errno
 import hashlib
-import io
 import json
 import os
-import random
 import re
 import shutil
 import signal
 import subprocess
 import sys
 import threading
-from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import pytest
-from e2e.behaviours.foreign_server import FOLDS, RENAMES, Site, serving
-from e2e.cutting import Relay
-from e2e.exfat import mounted_exfat
-from e2e.loopback_server import LoopbackServer, QuietHandler
+from cluster_rig import LARGE, PATIENCE, connected, content, write_tree
+from e2e.behaviours.foreign_server import Site, serving
 from needs import python_package, require
 
-from bench.cluster.nodes import nodes
 from bench.harness import access_log, servers
 from bench.harness.links import Loopback
 from bench.harness.waiting import wait_until
 
-distributed = python_package("distributed")
+python_package("distributed")
 import hither.cluster  # noqa: E402
-import hither.cluster.__main__ as command  # noqa: E402
-from hither.cluster import _coordinator, _scheduler  # noqa: E402
-from hither.cluster.__main__ import EXIT_CODES  # noqa: E402
-from hither.cluster._listing import Listing  # noqa: E402
-from hither.cluster._options import ClusterOptions  # noqa: E402
 
 # Nodes share a bandwidth, and are killed and stopped while they copy.
 pytestmark = pytest.mark.pair
 
-LARGE = 24 << 20
 RATE = 40_000_000
-PATIENCE = 120
-LOGGED_DIRECTORIES = 200
-"""Number of directories whose listing logs more than a pipe holds."""
-
-
-def write_tree(root, small=300, large=2):
-    """Writes small files in directories, and large ones; returns their total size."""
-    chance = random.Random(3)
-    for n in range(small):
-        path = root / f"d{n % 7}" / f"ä {n}%"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(chance.randbytes(n * 40))
-    for n in range(large):
-        (root / f"large{n}").write_bytes(chance.randbytes(LARGE + n))
-    (root / "empty" / "directory").mkdir(parents=True, exist_ok=True)
-    return sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
-
-
-def content(root):
-    """The names in a directory, with digests of files, so that differences are printed."""
-    return {
-        str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
-        for path in root.rglob("*")
-    }
-
-
-@pytest.fixture
-def cluster(tmp_path, monkeypatch):
-    """Two nodes. The client's own state is also in the folder."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "client"))
-    (tmp_path / "nodes").mkdir()
-    with nodes(tmp_path / "nodes", "ab") as running:
-        yield running
-
-
-def connected(cluster):
-    return distributed.Client(scheduler_file=str(cluster.scheduler_file), set_as_default=False, timeout=PATIENCE)
-
-
-@pytest.fixture
-def dask(cluster):
-    with connected(cluster) as client:
-        client.wait_for_workers(2, timeout=PATIENCE)
-        yield client
-
-
-@pytest.fixture
-def patient(monkeypatch):
-    """No node is suspected for a silence, so no lease is granted twice: the machine may be busy."""
-    monkeypatch.setattr(_coordinator, "SILENCE_SECONDS", PATIENCE)
-    monkeypatch.setattr(_coordinator, "START_SECONDS", PATIENCE)
-
-
-@pytest.fixture
-def source(tmp_path):
-    """A tree on nginx, its size, and its URL."""
-    require("nginx")
-    root = tmp_path / "www" / "tree"
-    size = write_tree(root)
-    secret = f"location /tree/d1/secret {{ if (!-f {tmp_path}/open) {{ return 403; }} }}"
-    log = tmp_path / "source.log"
-    with servers.nginx(Loopback(), tmp_path / "www", log, f"autoindex on; {secret}") as port:
-        yield root, size, f"http://127.0.0.1:{port}/tree"
-
-
-@pytest.fixture
-def relayed(source):
-    """The tree on nginx, its size, its URL behind a relay, and the relay, which can hold a copy."""
-    root, size, url = source
-    with Relay(urlsplit(url).port) as relay:
-        yield root, size, f"http://127.0.0.1:{relay.port}/tree", relay
 
 
 def logged(log):
@@ -189,14 +105,6 @@ class Running:
 
 REQUEST_BYTES = 1000
 """More than the request line and the headers of any request of a copy."""
-
-
-class Greeting(QuietHandler):
-    """Another protocol, whose server begins."""
-
-    def handle(self):
-        self.connection.sendall(b"SSH-2.0-OpenSSH_9.2p1\r\n")
-        self.connection.recv(1000)
 
 
 @pytest.mark.usefixtures("patient")
@@ -367,19 +275,6 @@ def test_a_file_of_a_far_date_is_copied_with_the_others(dask, tmp_path):
     done = hither.cluster.copy(dask, tmp_path / "tree", tmp_path / "to")
     assert (done.failures, done.files) == ({}, 3)
     assert content(tmp_path / "to") == content(tmp_path / "tree")
-
-
-def test_the_command_counts_what_could_not_be_copied(cluster, source, tmp_path):
-    root, _, url = source
-    (root / "d1" / "secret").write_bytes(b"secret")
-    command = [sys.executable, "-m", "hither", "cp", "-r", url, str(tmp_path / "to")]
-    command += ["--cluster", str(cluster.scheduler_file)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
-    assert done.returncode == EXIT_CODES["permission_denied"], done.stderr
-    assert "hither: 1 of 303 could not be copied: run the same command to try them again\n" in done.stderr
-    (tmp_path / "open").touch()
-    again = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
-    assert (again.returncode, "could not be copied" in again.stderr) == (0, False), again.stderr
 
 
 @pytest.mark.usefixtures("patient")
@@ -633,150 +528,6 @@ def test_a_client_that_is_killed_is_continued_by_the_next(cluster, dask, source,
     assert content(tmp_path / "to") == content(root)
 
 
-def test_the_command_tells_what_it_did_and_refuses_what_it_cannot(cluster, tmp_path):
-    write_tree(tmp_path / "tree", small=3, large=0)
-    command = [sys.executable, "-m", "hither", "cp", "-r", "--json", "--exclude", "*2%", f"{tmp_path}/tree/."]
-    command += [str(tmp_path / "to"), "--cluster", str(cluster.scheduler_file)]
-
-    def run(*more):
-        return subprocess.run([*command, *more], capture_output=True, text=True, check=False, timeout=PATIENCE)
-
-    done = run()
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["files"] == 2
-    assert not (tmp_path / "to" / "d2" / "ä 2%").exists()
-    assert run("--checksum", "md5").returncode == 2
-    refused = run("--header", "X-Token: secret")
-    assert (refused.returncode, "--header does not reach the nodes" in refused.stderr) == (2, True), refused.stderr
-
-
-def test_the_command_refuses_what_is_no_scheduler_source_or_destination(dask, cluster, tmp_path, capfd, monkeypatch):
-    """With the exit code of the cause, in one line, and before any change.
-
-    A process that has reached another kind of server also has to end without Dask's tracebacks.
-    """
-    (tmp_path / "tree").mkdir()
-    (tmp_path / "tree" / "file").write_text("x")
-    (tmp_path / "not.json").write_text("{}")
-    scheduler, worker = str(cluster.scheduler_file), next(iter(dask.scheduler_info()["workers"]))
-
-    def here(source, to, address):
-        options = {"source": source, "destination": to, "cluster": address, "quiet": False, "as_json": False}
-        code = command.main(json.dumps(options))
-        return code, *capfd.readouterr()
-
-    def process(source, to, address):
-        words = [sys.executable, "-m", "hither", "cp", "-r", source, to, "--cluster", address]
-        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE)
-        return done.returncode, done.stdout, done.stderr
-
-    nobody = "no Dask scheduler answers at tcp://127.0.0.1:"
-    # A server of HTTP waits for the rest of the request.
-    monkeypatch.setattr(_scheduler, "CONNECT_SECONDS", 1)
-    with LoopbackServer(QuietHandler) as http, LoopbackServer(Greeting) as other:
-        for run, source, to, address, code, said in [
-            (here, "tree", "to", f"{tmp_path}/none.json", 3, "neither a file nor an address"),
-            (here, "tree", "to", f"{tmp_path}/not.json", 7, "not the file of a scheduler"),
-            (here, "tree", "to", f"tcp://127.0.0.1:{http.port}", 5, nobody),
-            (process, "tree", "to", f"tcp://127.0.0.1:{other.port}", 5, nobody),
-            (here, "tree", "to", f"http://127.0.0.1:{http.port}", 2, "is not an address such as tcp://"),
-            (process, "tree", "to", worker, 5, "is the address of Dask's Worker: name that of the scheduler"),
-            (process, "none", "to", scheduler, 3, "none"),
-            (here, "tree/file", "to", scheduler, 2, "is not a directory: name the directory that it is in"),
-            (here, "tree", "s3://bucket/to", scheduler, 8, "cannot copy to S3"),
-        ]:
-            done, out, error = run(f"{tmp_path}/{source}", to if "://" in to else f"{tmp_path}/{to}", address)
-            assert (done, out) == (code, ""), error
-            assert said in error, error
-            assert len(error.splitlines()) == 1, error
-    assert not (tmp_path / "to").exists()
-
-
-@pytest.mark.soak
-def test_a_process_that_met_a_silent_server_says_one_line(tmp_path):
-    """Such as Dask's dashboard: a server of HTTP waits for the rest of the request, for 10 s."""
-    (tmp_path / "tree").mkdir()
-    with LoopbackServer(QuietHandler) as http:
-        words = [sys.executable, "-m", "hither", "cp", "-r", "tree", "to", "--cluster", f"tcp://127.0.0.1:{http.port}"]
-        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE, cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (5, ""), done.stderr
-    assert "no Dask scheduler answers at tcp://127.0.0.1:" in done.stderr
-    assert len(done.stderr.splitlines()) == 1, done.stderr
-
-
-def test_a_log_does_not_stop_the_listing(tmp_path, monkeypatch):
-    monkeypatch.setenv("HITHER_LOG", "trace")
-    for number in range(LOGGED_DIRECTORIES):
-        (tmp_path / f"from/{number}").mkdir(parents=True)
-
-    class Indexes(SimpleHTTPRequestHandler):
-        def __init__(self, *arguments):
-            super().__init__(*arguments, directory=tmp_path / "from")
-
-        def log_message(self, *_arguments):
-            pass
-
-    with LoopbackServer(Indexes) as server:
-        options = ClusterOptions(f"http://127.0.0.1:{server.port}", str(tmp_path / "to"))
-        listed = list(Listing(options, open_manifest=None, destination=None)._listed(manifest=None))
-    assert len(listed) == LOGGED_DIRECTORIES
-
-
-def test_no_process_that_lists_has_a_query_in_its_arguments(tmp_path, monkeypatch):
-    commands, asked = [], []
-
-    class Recorded(subprocess.Popen):
-        def __init__(self, command, **options):
-            commands.append(command)
-            super().__init__(command, **options)
-
-    class Index(SimpleHTTPRequestHandler):
-        def __init__(self, *arguments):
-            super().__init__(*arguments, directory=tmp_path / "from")
-
-        def log_message(self, *_arguments):
-            asked.append(self.path)
-
-    (tmp_path / "from").mkdir()
-    (tmp_path / "from/file").write_bytes(b"file")
-    monkeypatch.setattr(subprocess, "Popen", Recorded)
-    with LoopbackServer(Index) as server:
-        options = ClusterOptions(f"http://127.0.0.1:{server.port}?authz=hush", str(tmp_path / "to"))
-        listed = list(Listing(options, open_manifest=None, destination=None)._listed(manifest=None))
-    assert [entry["path"] for entry in listed] == ["file"]
-    assert "/?authz=hush" in asked
-    assert commands
-    assert not [word for command in commands for word in command if "hush" in str(word)]
-
-
-@pytest.mark.parametrize("stream", ["stdout", "stderr"])
-def test_the_command_ends_with_what_it_did_where_nobody_reads(stream, capfd, monkeypatch):
-    class Full(io.StringIO):
-        def flush(self):
-            raise OSError(errno.ENOSPC, "full")
-
-    monkeypatch.setattr(sys, stream, Full())
-    summary = hither.cluster.ClusterSummary(0, 0, {}, 0, None, 0, {}, {}, 1.0, ["a notice"])
-    done = command._report(summary, as_json=True, quiet=False)
-    assert done == (stream == "stderr")
-    command._say("something")
-    out, err = capfd.readouterr()
-    assert ("cannot write the output" in err) == (stream == "stdout")
-    assert ("files" in out) == (stream == "stderr")
-
-
-def test_exit_codes_are_those_of_the_command():
-    table = (Path(__file__).parents[3] / "docs" / "reference" / "exit-codes.md").read_text()
-    documented = {
-        kind: int(row.split("|")[1])
-        for row in table.splitlines()
-        for kind in re.findall(r"`(\w+)`", row[4:])
-        if row.startswith("|")
-    }
-    del documented["usage"], documented["local"]
-    assert documented == EXIT_CODES
-
-
 def test_a_copy_that_is_detached_needs_no_client(cluster, source, tmp_path):
     root, _, url = source
     with connected(cluster) as other:
@@ -802,111 +553,6 @@ def test_a_detached_copy_goes_on_when_the_worker_that_deals_out_is_killed(cluste
     is_whole = lambda: (to / "large1").exists() and not list(to.glob(".hither-*"))  # noqa: E731
     wait_until(is_whole, "the tree, and nothing else", PATIENCE)
     assert content(to) == content(root)
-
-
-@pytest.mark.parametrize("below", ["/to/", "/to/b/"], ids=["everywhere", "in one directory"])
-@pytest.mark.usefixtures("patient")
-def test_of_files_that_would_become_one_all_but_one_fail_alone(dask, tmp_path, below):
-    root = tmp_path / "tree"
-    pairs = {f"{folder}/{name}": folder + name for folder in ("a", "b") for name in ("Run.dat", "run.dat")}
-    for path, text in {**pairs, "b/X/inner": "X", "b/x/inner": "x", "b/.hither-own": "", "other": "o"}.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text)
-    there = {"/": None, "/to/": None, "/to/a/": None, "/to/b/": None}
-    site = Site(there, lambda _: False, ignores_case=True, ignores_case_below=below)
-    refused = {"b/run.dat", "b/x", "b/x/inner"} | ({"a/run.dat"} if below == "/to/" else set())
-    with serving(site) as server:
-        for _ in range(2):
-            done = hither.cluster.copy(dask, f"{root}/.", f"http://127.0.0.1:{server.port}/to")
-            assert done.failures.keys() == refused
-            assert "b/Run.dat and b/run.dat would be one" in done.failures["b/run.dat"]
-            assert done.notices == ["b/.hither-own: hither has such names for itself, left out"]
-            held = {path.removeprefix("/to/"): data for path, data in site.files.items() if data is not None}
-            kept = {path: data for path, data in held.items() if ".hither-" not in path}
-            assert kept == {path: (root / path).read_bytes() for path in {*pairs, "b/X/inner", "other"} - refused}
-        # One file is removed, and another file takes its name.
-        for path in ("a/run.dat", "b/run.dat", "b/x/inner"):
-            (root / path).unlink()
-        (root / "b/x").rmdir()
-        (root / "b/Run.dat").rename(root / "b/run.dat")
-        assert hither.cluster.copy(dask, f"{root}/.", f"http://127.0.0.1:{server.port}/to").failures == {}
-    assert not any(".hither-" in path for path in site.files)
-    assert site.files[site.held("/to/b/run.dat")] == b"bRun.dat"
-
-
-def test_names_are_one_by_any_rule_of_folding(dask, tmp_path):
-    one, two = b"of one name" * 30, b"of the other name" * 30
-    for number, (rule, pair) in enumerate(
-        [
-            ({"fold": FOLDS["upper case"]}, ("λογος.dat", "λογοσ.dat")),
-            ({"fold": FOLDS["case folding"]}, ("strasse", "straße")),
-            ({"fold": FOLDS["NFKC"]}, ("10µm", "10μm")),
-            ({"renames": RENAMES["end"]}, ("a", "a.")),
-            ({"renames": RENAMES["colon"]}, ("12:00/in", "12_00/in")),
-        ]
-    ):
-        root = tmp_path / f"tree{number}"
-        for name, data in zip((*pair, "z"), (one, two, one), strict=True):
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_bytes(data)
-        site = Site({"/": None, "/to/": None}, lambda _: False, **rule)
-        with serving(site) as server:
-            for _ in range(2):
-                done = hither.cluster.copy(dask, f"{root}/.", f"http://127.0.0.1:{server.port}/to")
-                assert set(done.failures) & set(pair), (pair, done)
-                assert done.error_kind == "invalid"
-                held = {path: data for path, data in site.files.items() if data and ".hither-" not in path}
-                kept = next(data for name, data in zip(pair, (one, two), strict=True) if name not in done.failures)
-                assert sorted(held.values()) == sorted([kept, one]), (pair, done)
-            (failed,) = set(pair) & set(done.failures)
-            (root / failed).unlink()
-            if "/" in failed:
-                (root / failed).parent.rmdir()
-            assert hither.cluster.copy(dask, f"{root}/.", f"http://127.0.0.1:{server.port}/to").failures == {}
-
-
-def test_no_file_is_replaced_by_one_that_the_server_stores_under_its_name(dask, tmp_path):
-    root = tmp_path / "tree"
-    files = {"x-at-y": b"of one name", "x@y": b"of another!", "z": b"z"}
-    for name, data in files.items():
-        (root / "d").mkdir(parents=True, exist_ok=True)
-        (root / "d" / name).write_bytes(data)
-    (root / "me@home").mkdir()
-    site = Site({"/": None, "/to/": None}, lambda _: False, renames=RENAMES["unforeseen"])
-    with serving(site) as server:
-        copy = lambda: hither.cluster.copy(dask, f"{root}/.", f"http://127.0.0.1:{server.port}/to")  # noqa: E731
-        for _ in range(2):
-            done = copy()
-            assert (set(done.failures), done.error_kind) == ({"d/x@y", "me@home"}, "invalid"), done
-            assert all("another name" in why for why in done.failures.values())
-        (root / "d/x@y").unlink()
-        (root / "me@home").rmdir()
-        assert copy().failures == {}
-    held = {path: data for path, data in site.files.items() if data and ".hither-" not in path}
-    assert held == {f"/to/d/{name}": data for name, data in files.items() if name != "x@y"}
-
-
-@pytest.mark.parametrize("kind", ["a folder", "nginx"])
-def test_a_real_file_system_that_ignores_case_is_recognised(dask, tmp_path, kind):
-    root, www = tmp_path / "tree", tmp_path / "www"
-    names = {f"{folder}/{name}" for folder in ("a", "b", "b/new") for name in ("Run.dat", "run.dat")}
-    for name in names:
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(name)
-    www.mkdir()
-    www.chmod(0o777)
-    # Behind nginx, which copies if it cannot rename, only one directory is on that file system.
-    is_whole = kind == "a folder"
-    serving_it = {
-        "a folder": contextlib.nullcontext,
-        "nginx": lambda: servers.nginx(Loopback(), www, webdav=True),
-    }[kind]
-    with mounted_exfat(www if is_whole else www / "b", tmp_path / "image"), serving_it() as port:
-        done = hither.cluster.copy(dask, f"{root}/.", f"http://127.0.0.1:{port}" if port else www)
-        kept = {path: data for path, data in content(www).items() if data and ".hither-" not in path}
-    refused = {name for name in names if "run" in name and (is_whole or not name.startswith("a"))}
-    assert done.failures.keys() == refused
-    assert kept.items() == {(name, content(root)[name]) for name in names - refused}
 
 
 def test_two_runs_of_one_copy_do_not_meet(dask, relayed, tmp_path):
