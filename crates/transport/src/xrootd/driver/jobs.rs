@@ -272,7 +272,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         facts: FileVersion,
     ) {
         match self.jobs.get(&id) {
-            Some(RunningJob::Fetch(_)) => self.fetch_on(id, file, facts),
+            Some(RunningJob::Fetch(fetching)) if fetching.facts.is_none() => {
+                self.fetch_on(id, file, facts);
+            }
+            // Another job has opened the file again. All of this one has been requested before.
+            Some(RunningJob::Fetch(_)) => {}
             // The open was the job.
             Some(RunningJob::Operation(operation)) if operation.request_id.is_none() => {
                 if let Some(RunningJob::Operation(operation)) = self.end(id) {

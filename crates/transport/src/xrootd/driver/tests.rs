@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::counters::progress::PoolProgress;
-use crate::xrootd::command_channel::command_channel;
+use crate::xrootd::command_channel::{CommandSender, command_channel};
 use crate::xrootd::entry_sender::{EntrySender, ListingError};
 use crate::xrootd::job::{FileVersion, Operation, OperationJob, ReadJob};
 use crate::xrootd::shared_file::SharedFile;
@@ -14,6 +14,7 @@ use hither_xrd::wire::{
     StatInfo, StreamId,
 };
 use std::ops::Range;
+use std::sync::mpsc;
 use tokio::io::DuplexStream;
 use tokio::sync::oneshot;
 
@@ -120,15 +121,27 @@ async fn read_range(
     other: impl FnOnce(&Arc<SharedFile>) -> Option<SessionCommand>,
     script: impl Fn(&wire::Request, usize) -> Script + Send + Sync + 'static,
 ) -> (Result<FileVersion, JobError>, Duration) {
+    in_session(script, async |orders, name| {
+        let start = Instant::now();
+        let (reply, came) = oneshot::channel();
+        orders.send(SessionCommand::Fetch(1, read_job(name, range, reply)));
+        other(name).into_iter().for_each(|other| orders.send(other));
+        (came.await.unwrap(), start.elapsed())
+    })
+    .await
+}
+
+/// The result of `work`, which gives orders to a session, mostly about a file.
+async fn in_session<T>(
+    script: impl Fn(&wire::Request, usize) -> Script + Send + Sync + 'static,
+    work: impl AsyncFnOnce(&CommandSender, &Arc<SharedFile>) -> T,
+) -> T {
     let (ours, theirs) = tokio::io::duplex(1 << 16);
     let server = tokio::spawn(serve(theirs, script));
     let mut setup = SessionConfig::new("test");
     setup.pipelining = Pipelining::Login;
     let (orders, mut commands) = command_channel();
-    let (reply, came) = oneshot::channel();
     let name = Arc::new(SharedFile::for_reading("/f".to_owned()));
-    orders.send(SessionCommand::Fetch(1, read_job(&name, range, reply)));
-    other(&name).into_iter().for_each(|other| orders.send(other));
     let parts = DriverParts {
         session: Session::new(setup),
         first: Vec::new(),
@@ -142,15 +155,13 @@ async fn read_range(
         round_trip: 1,
         ahead: false,
     };
-    let start = Instant::now();
     let driving = Driver::new(parts, ours).run();
-    let waiting = async {
-        let came = came.await.unwrap();
-        let took = start.elapsed();
+    let working = async {
+        let seen = work(&orders, &name).await;
         drop(orders);
-        (came, took)
+        seen
     };
-    let (_, seen) = tokio::join!(driving, waiting);
+    let (seen, _) = tokio::join!(working, driving);
     server.abort();
     seen
 }
@@ -388,6 +399,42 @@ async fn a_long_read_fails_at_once_when_the_server_has_lost_its_file() {
         other => panic!("{other:?}"),
     }
     assert_eq!(took, Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tail_is_requested_once_though_another_read_opens_the_file_again() {
+    let (requested, seen) = mpsc::channel();
+    let script = move |request: &wire::Request, _| match request {
+        wire::Request::Open(_) => vec![(0, opened())],
+        wire::Request::Read { length: 10, .. } => {
+            vec![(0, Response::error(ErrorCode::FILE_NOT_OPEN, "not an open file"))]
+        }
+        wire::Request::Read { length, .. } => {
+            requested.send(*length).unwrap();
+            // The response to the one for the tail does not come.
+            let tail = (*length == 5).then_some(Response::Later(50));
+            vec![(0, tail.unwrap_or_else(|| zeros(request).unwrap()))]
+        }
+        _ => Vec::new(),
+    };
+    in_session(script, async |orders, name| {
+        let read = |id, range, tail| {
+            let (reply, came) = oneshot::channel();
+            let mut job = read_job(name, range, reply);
+            job.request.tail = tail;
+            orders.send(SessionCommand::Fetch(id, job));
+            came
+        };
+        let _with_tail = read(1, 0..20, 5);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        read(2, 0..10, 0).await.unwrap().unwrap_err();
+        // It opens the file once more.
+        read(3, 0..30, 0).await.unwrap().unwrap();
+    })
+    .await;
+    let mut lengths: Vec<_> = seen.iter().collect();
+    lengths.sort_unstable();
+    assert_eq!(lengths, [5, 20, 30]);
 }
 
 #[tokio::test(start_paused = true)]
