@@ -156,3 +156,116 @@ impl Pool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::TransportConfig;
+    use crate::location::Location;
+    use crate::network::Network;
+    use crate::pool::http2::{Http2Driver, Http2Stream};
+    use futures_util::future::FutureExt;
+    use hither_core::error::ErrorKind;
+    use std::net::TcpListener;
+    use tokio::runtime::Handle;
+    use tokio::sync::oneshot::{self, error::TryRecvError};
+
+    type Waiter = oneshot::Receiver<Result<Option<Http2Stream>>>;
+
+    /// A pool, and an HTTP/2 connection to a server that sends nothing.
+    struct Rig {
+        pool: Arc<Pool>,
+        connection: Arc<Http2Connection>,
+        /// Kept, because the connection ends with them.
+        _kept: (Http2Driver, TcpListener, Arc<Network>),
+    }
+
+    impl Rig {
+        async fn new(max_connections: usize, streams: usize) -> Self {
+            let config = TransportConfig { max_connections, ..TransportConfig::default() };
+            let network = Network::new(config, Handle::current(), None);
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            let plain = network.pool(&Location::parse(&format!("http://{address}/")).unwrap());
+            let counters = Arc::clone(plain.counters());
+            let meter = Arc::new(ConnectionMeter::new(counters, plain.progress.clone()));
+            let line = plain.reach(&meter).await.unwrap();
+            let (stream, _) = plain.secure(line, AlpnChoice::Http2).await.unwrap();
+            let started = Http2Connection::start(stream, meter, streams, None).await;
+            let (connection, driver) = started.unwrap();
+            let pool = network.pool(&Location::parse(&format!("https://{address}/")).unwrap());
+            Self { pool, connection, _kept: (driver, listener, network) }
+        }
+
+        /// Adds the connection to the pool, beside one that is being opened.
+        fn join_one_of_two(&self) {
+            let mut state = self.pool.streams.state();
+            state.open.push(Arc::clone(&self.connection));
+            state.connecting = 1;
+        }
+
+        fn waiters<const N: usize>(&self) -> [Waiter; N] {
+            [(); N].map(|()| {
+                let (sender, waiter) = oneshot::channel();
+                self.pool.streams.state().waiting.push_back(sender);
+                waiter
+            })
+        }
+    }
+
+    /// The waiters that have got a stream, which they keep.
+    fn served(waiters: &mut [Waiter]) -> Vec<Http2Stream> {
+        waiters.iter_mut().filter_map(|it| it.try_recv().ok()?.ok()?).collect()
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_waiter_does_not_count_in_the_share_of_a_connection() {
+        let rig = Rig::new(2, 2).await;
+        rig.join_one_of_two();
+        let busy = [(); 2].map(|()| {
+            rig.connection.take();
+            Http2Stream::new(Arc::clone(&rig.pool), Arc::clone(&rig.connection))
+        });
+        let [first, second, third, fourth] = rig.waiters();
+        drop((first, second));
+        drop(busy);
+        assert_eq!(served(&mut [third, fourth]).len(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_is_not_opened_leaves_its_share_of_the_waiters() {
+        for is_failed in [true, false] {
+            let rig = Rig::new(2, 100).await;
+            rig.join_one_of_two();
+            let mut waiters = rig.waiters::<4>();
+            rig.pool.serve();
+            let first = served(&mut waiters);
+            assert_eq!(first.len(), 2);
+            if is_failed {
+                rig.pool.not_joined(&Error::new(ErrorKind::Unavailable, "refused"));
+            } else {
+                assert!(rig.pool.can_do_without_shared());
+            }
+            assert_eq!(served(&mut waiters).len(), 2, "{is_failed}");
+        }
+    }
+
+    #[tokio::test]
+    async fn waiters_go_elsewhere_where_no_connection_is_left_for_them() {
+        // A connection that has ended before it joined.
+        let rig = Rig::new(1, 2).await;
+        rig.pool.state().open = 1;
+        rig.pool.streams.state().connecting = 1;
+        let [mut waiter] = rig.waiters();
+        rig.connection.retire();
+        rig.pool.joined(Arc::clone(&rig.connection), Duration::ZERO);
+        assert!(matches!(waiter.try_recv(), Ok(Ok(None))));
+        // The limit on connections.
+        rig.pool.announce_small_files();
+        rig.pool.streams.state().each = 2;
+        let [mut waiter] = rig.waiters();
+        assert!(matches!(waiter.try_recv(), Err(TryRecvError::Empty)));
+        assert!(rig.pool.acquire_for(1).now_or_never().is_none(), "there is no connection");
+        assert!(matches!(waiter.try_recv(), Ok(Ok(None))));
+    }
+}
