@@ -26,11 +26,15 @@
 //! Preamble ─delimiter─> Fields ─empty line─> Body ─all bytes─> Separator ─line end─> Delimiter
 //!                          ^                                                          │   │
 //!                          ╰─────────────────────────delimiter────────────────────────╯  "--"
-//!                                                                         Epilogue <──────╯
+//!                                                              Epilogue <── Closed <──────╯
 //! ```
 
+mod error;
 pub mod writer;
-use crate::content_range::{ContentRange, ContentRangeError};
+
+pub use error::MultipartError;
+
+use crate::content_range::ContentRange;
 use crate::text::{excerpt, trim};
 use bytes::Bytes;
 use std::ops::Range;
@@ -51,91 +55,17 @@ pub enum MultipartEvent {
         /// The size of the whole file in bytes, as this part states it.
         total: Option<u64>,
     },
-    /// Bytes of the part; never empty, in ascending order.
+    /// Bytes of the part, which its end has to confirm; never empty, in ascending order.
     Data {
         /// Their offset in the file.
         offset: u64,
         /// A slice of the piece that was fed.
         bytes: Bytes,
     },
-    /// The part is complete.
+    /// The part is complete: the delimiter follows it directly.
     PartEnd,
     /// The closing delimiter: the message is complete. Later bytes are ignored.
     End,
-}
-
-/// A body that is not a valid multipart message. The reader returns the same error again if it is
-/// fed more.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum MultipartError {
-    /// The boundary is empty or too long.
-    #[error("a boundary of {length} bytes, expected 1 to 200")]
-    Boundary {
-        /// Its length.
-        length: usize,
-    },
-    /// The server began another response within the body, because it failed after it had announced
-    /// the parts.
-    #[error("the server aborted its response and wrote \"{seen}\" into it")]
-    ServerFailed {
-        /// The line, shortened and escaped.
-        seen: String,
-    },
-    /// The delimiter does not follow the part: its length is not the stated one.
-    #[error(
-        "a part that ends at byte {end} is followed by \"{seen}\", expected the delimiter of the next part"
-    )]
-    Delimiter {
-        /// The byte of the file after the last one of the part.
-        end: u64,
-        /// The bytes found instead, shortened and escaped.
-        seen: String,
-    },
-    /// The text between two parts exceeds its maximum.
-    #[error("more than 8192 bytes of text before the data of a part")]
-    HeaderTooLarge,
-    /// A line among the fields of a part is not `name: value`.
-    #[error("a part has the header line \"{seen}\", expected \"name: value\"")]
-    Field {
-        /// The line, shortened and escaped.
-        seen: String,
-    },
-    /// A part lacks `Content-Range`.
-    #[error("a part has no content-range")]
-    NoContentRange,
-    /// A part states two different positions.
-    #[error("a part has two different content-range fields, the second \"{seen}\"")]
-    TwoContentRanges {
-        /// The second value, shortened and escaped.
-        seen: String,
-    },
-    /// The position of a part cannot be parsed.
-    #[error("a part has an invalid position")]
-    ContentRange(#[from] ContentRangeError),
-    /// A part states that its range is not in the file.
-    #[error("a part states that its range lies beyond the file of {total} bytes")]
-    UnsatisfiedPart {
-        /// The stated size.
-        total: u64,
-    },
-    /// The body ended before the closing delimiter.
-    #[error(
-        "the response ended after {complete} complete parts{}, before its closing delimiter",
-        still_missing(.missing)
-    )]
-    Truncated {
-        /// Number of complete parts.
-        complete: u64,
-        /// Bytes of the file that the last part announced and did not contain.
-        missing: Option<Range<u64>>,
-    },
-}
-
-fn still_missing(range: &Option<Range<u64>>) -> String {
-    range.as_ref().map_or_else(String::new, |range| {
-        format!(" with bytes {}..{} of the next one missing", range.start, range.end)
-    })
 }
 
 /// The range of a part, and the size of the file.
@@ -157,6 +87,8 @@ enum State {
     Separator { end: u64, line_end: LineEnd },
     /// After that line end.
     Delimiter { end: u64 },
+    /// After the closing delimiter, which has ended a part.
+    Closed,
     /// After the closing delimiter.
     Epilogue,
     /// After an error.
@@ -225,7 +157,7 @@ impl MultipartReader {
     /// reading ended with.
     pub fn finish(&self) -> Result<(), MultipartError> {
         let missing = match &self.state {
-            State::Epilogue => return Ok(()),
+            State::Closed | State::Epilogue => return Ok(()),
             State::Failed(error) => return Err(error.clone()),
             State::Body { offset, end, .. } => Some(*offset..*end),
             State::Preamble
@@ -236,14 +168,30 @@ impl MultipartReader {
         Err(MultipartError::Truncated { complete: self.complete, missing })
     }
 
+    /// The number of bytes at the start of `data` that are certainly no delimiter, not even a part
+    /// of one; `None` if a delimiter is in it, so that none of it is certain. `data` are the bytes
+    /// of a part whose end has not come.
+    #[must_use]
+    pub fn before_delimiter(&self, data: &[u8]) -> Option<usize> {
+        let line = [b"\n", self.delimiter.as_slice()].concat();
+        let is_delimiter = |bytes: &[u8]| bytes == line;
+        if data.starts_with(&self.delimiter) || data.windows(line.len()).any(is_delimiter) {
+            return None;
+        }
+        let is_end =
+            |length: &usize| line.get(..*length).is_some_and(|begun| data.ends_with(begun));
+        let begun = (1..line.len()).rev().find(is_end).unwrap_or_default();
+        let before = data.get(..data.len() - begun)?;
+        Some(before.strip_suffix(b"\r").unwrap_or(before).len())
+    }
+
     fn advance(&mut self, piece: &mut Bytes) -> Result<Option<MultipartEvent>, MultipartError> {
         loop {
             if let State::Body { offset, end, line_end } = &mut self.state {
                 if offset == end {
                     self.state = State::Separator { end: *end, line_end: *line_end };
                     self.header_bytes = 0;
-                    self.complete += 1;
-                    return Ok(Some(MultipartEvent::PartEnd));
+                    continue;
                 }
                 let wanted = usize::try_from(*end - *offset).unwrap_or(usize::MAX);
                 let bytes = piece.split_to(wanted.min(piece.len()));
@@ -256,6 +204,7 @@ impl MultipartReader {
             }
             match &self.state {
                 State::Failed(error) => return Err(error.clone()),
+                State::Closed => return Ok(Some(self.end(piece))),
                 State::Epilogue => {
                     piece.clear();
                     return Ok(None);
@@ -328,6 +277,11 @@ impl MultipartReader {
 
     fn delimiter(&mut self, line: &Bytes) -> Result<Option<MultipartEvent>, MultipartError> {
         match (self.mark(line), &self.state) {
+            (Some(Mark::Opening), State::Delimiter { .. }) => {
+                self.state = State::Fields { part: None };
+                self.complete += 1;
+                return Ok(Some(MultipartEvent::PartEnd));
+            }
             (Some(Mark::Opening), _) => self.state = State::Fields { part: None },
             (Some(Mark::Closing), _) => return Ok(Some(self.end(&mut Bytes::new()))),
             (None, State::Delimiter { end }) => return Err(not_a_delimiter(*end, line)),
@@ -337,9 +291,15 @@ impl MultipartReader {
         Ok(None)
     }
 
+    /// The next event after the closing delimiter: the end of its part, or of the message.
     fn end(&mut self, piece: &mut Bytes) -> MultipartEvent {
         piece.clear();
         self.line = Vec::new();
+        if matches!(self.state, State::Delimiter { .. }) {
+            self.state = State::Closed;
+            self.complete += 1;
+            return MultipartEvent::PartEnd;
+        }
         self.state = State::Epilogue;
         MultipartEvent::End
     }

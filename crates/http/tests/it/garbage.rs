@@ -56,6 +56,37 @@ fn each_fault_has_its_own_error() {
 }
 
 #[test]
+fn a_part_does_not_end_without_its_delimiter() {
+    for (data, complete) in [("0\r\n--b--\r\n", 0), ("0123456789", 0), ("0123456789\r\n--b\r\n", 1)]
+    {
+        let body = format!("--b\r\nContent-Range: bytes 0-9/99\r\n\r\n{data}");
+        let (found, ended) = parts::read(b"b", body.as_bytes(), &[]);
+        assert_eq!(found.parts.len() as u64, complete, "{data:?}");
+        assert_eq!(ended, Err(MultipartError::Truncated { complete, missing: None }), "{data:?}");
+    }
+}
+
+#[test]
+fn bytes_that_may_be_of_a_delimiter_are_found() {
+    let reader = MultipartReader::new(b"bb").unwrap();
+    for (data, certain) in [
+        ("", Some(0)),
+        ("abc", Some(3)),
+        ("abc\r\n--bb--\r\n", None),
+        ("abc\n--bb\nxyz", None),
+        ("--bb--", None),
+        ("abc\r\n--b", Some(3)),
+        ("abc\n-", Some(3)),
+        ("abc\n", Some(3)),
+        ("abc\r", Some(3)),
+        ("abc\r\n--ab", Some(9)),
+        ("abc--bb", Some(7)),
+    ] {
+        assert_eq!(reader.before_delimiter(data.as_bytes()), certain, "{data:?}");
+    }
+}
+
+#[test]
 fn messages_name_what_was_seen_and_expected() {
     assert_eq!(
         error_of("--b\r\nContent-Range: bytes 5-8/9\r\n\r\nab").to_string(),
