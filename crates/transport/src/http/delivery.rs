@@ -1,8 +1,10 @@
 //! The ranges that one response delivered, compared with those that were requested.
 
+use crate::location::Location;
 use crate::pool::Pool;
 use crate::pool::observation::{ExchangeOutcome, ExchangeResult};
 use bytes::Bytes;
+use hither_core::error::{Error, ErrorKind, Failure};
 use hither_core::{Part, PartSink, ResponseMeta, range};
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,6 +19,7 @@ pub(crate) struct Delivery<'a> {
     pub(crate) size: Option<u64>,
     /// No response stated it: an end showed it.
     pub(crate) is_size_counted: bool,
+    location: &'a Location,
     pub(crate) pool: &'a Arc<Pool>,
     pub(crate) sink: &'a mut PartSink,
 }
@@ -25,6 +28,7 @@ impl<'a> Delivery<'a> {
     /// A delivery without any bytes yet.
     pub(crate) fn new(
         wanted: &'a [Range<u64>],
+        location: &'a Location,
         pool: &'a Arc<Pool>,
         sink: &'a mut PartSink,
     ) -> Self {
@@ -34,6 +38,7 @@ impl<'a> Delivery<'a> {
             dropped_bytes: 0,
             size: None,
             is_size_counted: false,
+            location,
             pool,
             sink,
         }
@@ -99,11 +104,16 @@ impl<'a> Delivery<'a> {
 
     /// Returns whether everything requested that lies in the file has arrived, apart from the tail.
     pub(crate) fn has_all_but_tail(&self) -> bool {
+        self.lacking_bytes() == 0
+    }
+
+    /// Requested bytes that lie in the file and have not arrived, apart from the tail.
+    fn lacking_bytes(&self) -> u64 {
         let have = range::merged(&self.received, 0);
         let size = self.size.unwrap_or(u64::MAX);
         let within: Vec<_> =
             self.wanted.iter().map(|r| r.start.min(size)..r.end.min(size)).collect();
-        range::difference(&range::merged(&within, 0), &have).is_empty()
+        range::total_bytes(&range::difference(&range::merged(&within, 0), &have))
     }
 
     /// Returns whether bytes beyond the end of the file were requested.
@@ -124,9 +134,16 @@ impl<'a> Delivery<'a> {
         self.dropped_bytes + range::total_bytes(&range::difference(&have, self.wanted))
     }
 
-    /// The result of an exchange that delivered everything; `tail` bytes of the end were requested
-    /// by suffix.
+    /// The result of an exchange that ended well; `tail` bytes of the end were requested by suffix.
+    /// It is an error if requested bytes are lacking; where the size of the file is not known, they
+    /// may lie beyond its end.
     pub(crate) fn complete(&self, tail: u64, reusable: bool) -> ExchangeResult {
+        let lacking = self.size.map_or(0, |_| self.lacking_bytes());
+        if lacking > 0 {
+            let what = format!("{}: the response lacks {lacking} requested bytes", self.location);
+            let error = Error::new(ErrorKind::Protocol, what).with_failure(Failure::Garbled);
+            return ExchangeResult::new(Err(error), reusable);
+        }
         let unasked_bytes = self.unasked_bytes().saturating_sub(tail);
         let &Self { size, is_size_counted, .. } = self;
         let answer =

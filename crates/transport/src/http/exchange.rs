@@ -246,7 +246,7 @@ impl Exchange<'_> {
         if let Some(date) = date.filter(|_| head.status.is_success()) {
             self.request.version.note_modified(date);
         }
-        let mut delivery = Delivery::new(&self.request.ranges, self.pool, sink);
+        let mut delivery = Delivery::new(&self.request.ranges, self.location, self.pool, sink);
         delivery.size = size;
         delivery.is_size_counted = size.is_some() && size == end;
         let mut settled = if self.ask == RangeEncoding::Query && head.status == StatusCode::OK {

@@ -28,8 +28,9 @@ impl HttpSource {
         request: &Request,
         sink: &mut PartSink,
     ) -> Option<ExchangeResult> {
-        let mut delivery = Delivery::new(&request.ranges, &target.pool, sink);
-        let served = self.whole_file.serve(None, request, &mut delivery, &target.location).await;
+        let HttpTarget { location, pool } = target;
+        let mut delivery = Delivery::new(&request.ranges, location, pool, sink);
+        let served = self.whole_file.serve(None, request, &mut delivery, location).await;
         let mut result = match served {
             Ok(true) => delivery.complete(request.tail, false),
             Ok(false) => return None,
@@ -37,7 +38,7 @@ impl HttpSource {
         };
         result.size = delivery.size;
         if let Ok(ExchangeOutcome::Complete(answer)) = &mut result.outcome {
-            answer.validator = self.whole_file.validator(&target.pool).await;
+            answer.validator = self.whole_file.validator(pool).await;
         }
         Some(result)
     }
