@@ -23,7 +23,7 @@ use futures_util::stream;
 use hither_checksum::{Algorithm, Checksum};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::sync::lock;
-use hither_core::{Part, Request, VersionBinding};
+use hither_core::{Part, Request, VersionBinding, range};
 use hither_http::conditions::Version;
 use hither_server::{
     BackendError, BackendErrorKind, BackendFuture, ChecksumMode, EntryMetadata, FileRanges,
@@ -186,8 +186,11 @@ impl Replicas {
         };
         let filled = Arc::clone(&received);
         source.fetch(request, Box::new(move |part| lock(&filled).add(&part))).await?;
-        let piece = std::mem::take(&mut lock(&received).bytes);
-        Ok(piece.freeze())
+        let piece = std::mem::replace(&mut *lock(&received), Piece::new(0..0));
+        piece.whole(range).ok_or_else(|| {
+            let what = format!("{}: the response lacks requested bytes", source.name());
+            Error::new(ErrorKind::Protocol, what)
+        })
     }
 
     /// Fails if the responses of a holder have another date than the described version, or do not
@@ -227,20 +230,35 @@ impl Replicas {
 struct Piece {
     start: u64,
     bytes: BytesMut,
+    received: Vec<Range<u64>>,
 }
 
 impl Piece {
     fn new(range: Range<u64>) -> Self {
         let length = usize::try_from(range.end - range.start).unwrap_or_default();
-        Self { start: range.start, bytes: BytesMut::zeroed(length) }
+        Self { start: range.start, bytes: BytesMut::zeroed(length), received: Vec::new() }
     }
 
-    /// Copies a part to its position. A source delivers only requested bytes.
+    /// Copies what a part has of the piece to its position.
     fn add(&mut self, part: &Part) {
-        let from = part.offset.checked_sub(self.start).and_then(|from| usize::try_from(from).ok());
-        let slot = from.and_then(|from| self.bytes.get_mut(from..from + part.bytes.len()));
-        if let Some(slot) = slot {
-            slot.copy_from_slice(&part.bytes);
+        let end = part.offset.saturating_add(part.bytes.len() as u64);
+        let from = part.offset.max(self.start);
+        let to = end.min(self.start + self.bytes.len() as u64);
+        let index = |at: u64, origin| usize::try_from(at.checked_sub(origin)?).ok();
+        let within = |origin| Some(index(from, origin)?..index(to, origin)?);
+        let bytes = within(part.offset).and_then(|range| part.bytes.get(range));
+        let slot = within(self.start).and_then(|range| self.bytes.get_mut(range));
+        if let (Some(slot), Some(bytes)) = (slot, bytes) {
+            slot.copy_from_slice(bytes);
+            self.received.push(from..to);
         }
+    }
+
+    /// The bytes of `range`, if all of them have arrived: a file that has become shorter ends
+    /// before.
+    fn whole(self, range: &Range<u64>) -> Option<Bytes> {
+        let received = range::merged(&self.received, 0);
+        let missing = range::difference(std::slice::from_ref(range), &received);
+        missing.is_empty().then(|| self.bytes.freeze())
     }
 }

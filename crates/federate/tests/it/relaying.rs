@@ -68,6 +68,17 @@ async fn a_response_begins_with_any_version_that_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_piece_whose_bytes_have_not_all_arrived_is_not_sent() {
+    let lacking = Content { byte: 1, lacks: 1, ..Content::default() };
+    let rig = Rig::new((0..2).map(|_| MemoryStorage::new(&[("f", SIZE)], 1)).collect());
+    rig.storages[0].set_content(lacking);
+    rig.storages[1].set_content(Content { byte: 2, ..Content::default() });
+    assert_eq!(relayed(&rig).await, (vec![2; usize::try_from(SIZE).unwrap()], true));
+    rig.storages[1].set_content(lacking);
+    assert_eq!(relayed(&rig).await, (Vec::new(), false));
+}
+
+#[tokio::test(start_paused = true)]
 async fn responses_of_different_versions_have_different_tags() {
     let rig = Rig::new((0..2).map(|_| MemoryStorage::new(&[("f", SIZE)], 1)).collect());
     let seconds = MONDAYS_SECONDS;

@@ -80,6 +80,8 @@ pub(crate) struct Content {
     pub(crate) changed: Option<u64>,
     /// The number of bytes after which the server is gone; none if it stays.
     pub(crate) until: Option<u64>,
+    /// The number of bytes that each response lacks.
+    pub(crate) lacks: u64,
 }
 
 impl MemoryStorage {
@@ -318,7 +320,7 @@ impl Source for MemorySource {
     fn preconnect(&self, _: usize) {}
 
     fn fetch(&self, request: Request, mut sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>> {
-        let Content { byte, validator, date, until, .. } = self.content;
+        let Content { byte, validator, date, until, lacks, .. } = self.content;
         Box::pin(async move {
             let meta = ResponseMeta { size: Some(self.size), ..ResponseMeta::default() };
             request.version.bind("memory", meta.size, validator)?;
@@ -327,7 +329,8 @@ impl Source for MemorySource {
                 if until.is_some_and(|until| range.end > until) {
                     return Err(Error::new(ErrorKind::Unavailable, "connection reset"));
                 }
-                let bytes = vec![byte; usize::try_from(range.end - range.start).unwrap()].into();
+                let length = range.end - range.start - lacks;
+                let bytes = vec![byte; usize::try_from(length).unwrap()].into();
                 sink(Part { offset: range.start, bytes });
             }
             Ok(meta)
