@@ -371,6 +371,53 @@ def part_as_whole(server: Exchange) -> bool:
     return server.answer(200, data[first:end], Content_Range=f"bytes {first}-{end - 1}/{len(data)}")
 
 
+def replied(server: Exchange) -> tuple[int, bytes, str] | None:
+    """The first byte, the data and the `Content-Range` of a requested range."""
+    asked = re.fullmatch(r"bytes=(\d+)-(\d*)", server.headers.get("Range", ""))
+    data = server.site.files.get(server.name)
+    if server.command != "GET" or not (asked and data):
+        return None
+    first = int(asked[1])
+    data, size = data[first : int(asked[2] or len(data)) + 1], len(data)
+    return first, data, f"bytes {first}-{first + len(data) - 1}/{size}"
+
+
+def in_parts(*changes: Callable[[bytes], bytes]) -> Callable[[Exchange], bool]:
+    """The requested range in a part for each of `changes`, which changes the data under the same label."""
+
+    def answers(server: Exchange) -> bool:
+        if not (found := replied(server)):
+            return False
+        head = f"--B\r\nContent-Range: {found[2]}\r\n\r\n".encode()
+        body = b"".join(head + change(found[1]) + b"\r\n" for change in changes) + b"--B--\r\n"
+        return server.answer(206, body, Content_Type="multipart/byteranges; boundary=B")
+
+    return answers
+
+
+def in_chunks(change: Callable[[bytes], bytes], every: int = 1) -> Callable[[Exchange], bool]:
+    """The requested range in a chunk, without a length. Some responses have changed data under the same label."""
+
+    def answers(server: Exchange) -> bool:
+        if not (found := replied(server)):
+            return False
+        number = sum(command == "GET" for command, _ in server.site.requests)
+        data = change(found[1]) if number % every == 0 else found[1]
+        body = b"%x\r\n%s\r\n0\r\n\r\n" % (len(data), data)
+        fields = {"Content_Length": None, "Transfer_Encoding": "chunked", "Content_Range": found[2]}
+        return server.answer(206, body, **fields)
+
+    return answers
+
+
+def whole(data: bytes) -> bytes:
+    return data
+
+
+def busy(_: bytes) -> bytes:
+    return b"<html>busy</html>"
+
+
 SECOND_ANSWERS = [
     *(
         Behaviour(f"login page: {status}", login_page(status), codes=both(FAILS, *FINDING))
@@ -403,6 +450,18 @@ SECOND_ANSWERS = [
             lambda it: it.answer(206, b"<html>busy</html>", Content_Range=f"bytes 0-{len(DATA) - 1}/{len(DATA)}"),
         ),
         codes=both(FAILS, *FINDING),
+    ),
+    *(
+        Behaviour(f"206 {name}", answers, codes=both(code, *FINDING), files={**FILES, "/d/a.dat": DATA * 100})
+        for name, answers, code in [
+            ("in one part", in_parts(whole), 0),
+            ("in a part without its last nine bytes", in_parts(lambda data: data[:-9]), FAILS),
+            ("with a page in a part", in_parts(busy), FAILS),
+            ("in two parts that differ", in_parts(lambda data: bytes(len(data)), whole), FAILS),
+            ("in chunks", in_chunks(whole), 0),
+            ("in chunks with another length", in_chunks(busy), FAILS),
+            ("in chunks, sometimes with another length", in_chunks(busy, every=3), 0),
+        ]
     ),
     Behaviour(
         "a part with the status 200",

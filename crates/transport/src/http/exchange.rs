@@ -5,6 +5,8 @@
 //! response shows about the server is reported as a [`RangeBehavior`], from which its capabilities
 //! are learned.
 
+mod held_bytes;
+mod multipart;
 mod query;
 mod response_form;
 pub(crate) mod version_check;

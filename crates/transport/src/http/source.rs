@@ -2,7 +2,8 @@
 //!
 //! A request becomes one GET with a `Range` field on one connection. Whatever the form of the
 //! response (several parts, one part, the whole file, an error), its bytes are delivered as they
-//! arrive, at the positions of `Content-Range`. What the form shows about the server goes into its
+//! arrive, at the positions of `Content-Range`; those that the response may still contradict are
+//! held before (`exchange/held_bytes.rs`). What the form shows about the server goes into its
 //! capabilities, which decide how the next request is sized. A request passes through the
 //! [layers](crate::layers) on its way.
 //!

@@ -1,6 +1,8 @@
-//! The forms of a response: several parts, one part, the whole file, no range.
+//! The forms of a response: one part, the whole file, no range. `multipart.rs` has that of several
+//! parts.
 
 use crate::http::delivery::Delivery;
+use crate::http::exchange::held_bytes::{HeldBytes, MAX_HELD_BYTES, is_interrupted};
 use crate::http::exchange::{Exchange, RangeEncoding};
 use crate::http::response_body::next_chunk;
 use crate::http::spooled_download::WholeFileResponse;
@@ -8,10 +10,9 @@ use crate::pool::observation::{ExchangeResult, PossibleEnd, RangeBehavior};
 use bytes::Bytes;
 use hither_core::error::{Error, ErrorKind, Failure, Result};
 use hither_core::range;
-use hither_http::multipart::MAX_HEADER_BYTES;
-use hither_http::{MultipartError, MultipartEvent, MultipartReader, ResponseHead};
+use hither_http::{RangeResponseError, ResponseHead};
 use http::StatusCode;
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use std::ops::Range;
 
 /// A whole file that was not requested is read if it is at most this many times larger than what
@@ -21,91 +22,6 @@ const WHOLE_FACTOR: u64 = 4;
 const WHOLE_FLOOR_BYTES: u64 = 256 * 1024;
 
 impl Exchange<'_> {
-    pub(crate) async fn multipart(
-        &self,
-        boundary: &[u8],
-        body: Incoming,
-        delivery: &mut Delivery<'_>,
-    ) -> ExchangeResult {
-        let mut parser = match MultipartReader::new(boundary) {
-            Ok(parser) => parser,
-            Err(error) => return ExchangeResult::failed(self.unexpected(&error)),
-        };
-        let mut arrived = 0;
-        let read = self.read_body(body, delivery, |mut chunk, delivery| {
-            self.count_body(&mut arrived, &chunk, delivery.size)?;
-            while let Some(event) =
-                parser.next(&mut chunk).map_err(|error| self.broken_multipart(&error))?
-            {
-                match event {
-                    MultipartEvent::PartStart { total, .. } => {
-                        self.check_size(total, None)?;
-                        delivery.size = delivery.size.or(total);
-                    }
-                    MultipartEvent::Data { offset, bytes } => delivery.deliver(offset, bytes),
-                    MultipartEvent::PartEnd | MultipartEvent::End => {}
-                }
-            }
-            Ok(())
-        });
-        if let Err(error) = read.await {
-            let is_too_large = matches!(error.failure(), Failure::TooLarge);
-            return ExchangeResult::failed(error)
-                .with(is_too_large.then_some(RangeBehavior::TooMany));
-        }
-        let complete = delivery.is_complete(self.sent().1);
-        match parser.finish() {
-            Err(error) if !complete => ExchangeResult::failed(self.garbled(&error)),
-            _ if complete => {
-                delivery.complete(self.request.tail, true).with(RangeBehavior::Several)
-            }
-            _ if self.request.tail > 0 && delivery.has_all_but_tail() => {
-                self.no_tail(true).with(RangeBehavior::Several)
-            }
-            // A server that leaves out some of the ranges, and not all, supports no more of them.
-            _ if self.range_count() > 1 && delivery.is_wanted() && !delivery.is_beyond() => {
-                let error = self.too_large(StatusCode::PARTIAL_CONTENT);
-                ExchangeResult { reusable: true, ..ExchangeResult::failed(error) }
-                    .with(RangeBehavior::TooMany)
-            }
-            _ => delivery.complete(self.request.tail, true),
-        }
-    }
-
-    /// Counts the bytes of a response with parts, which need not end. A server may merge ranges,
-    /// with what lies between them, and send bytes twice.
-    pub(super) fn count_body(
-        &self,
-        arrived: &mut u64,
-        chunk: &Bytes,
-        size: Option<u64>,
-    ) -> Result<()> {
-        let (ranges, tail) = self.sent();
-        let start = ranges.first().map_or(0, |range| range.start);
-        let end = if tail > 0 { size } else { ranges.last().map(|range| range.end) };
-        let span = end.unwrap_or(u64::MAX).saturating_sub(start);
-        let headers = (self.range_count() as u64 + 1) * MAX_HEADER_BYTES as u64;
-        *arrived += chunk.len() as u64;
-        if *arrived <= span.saturating_mul(2).saturating_add(headers) {
-            return Ok(());
-        }
-        Err(self.garbled(&"the response has more bytes than the requested ranges"))
-    }
-
-    /// An error in the middle of a multipart response means most likely too many ranges (XrdHttp
-    /// 5.5 above 1,024).
-    fn broken_multipart(&self, error: &MultipartError) -> Error {
-        match error {
-            MultipartError::ServerFailed { .. }
-                if self.range_count() > 1 || self.may_be_too_long() =>
-            {
-                let message = format!("{}: {error}", self.location);
-                Error::new(ErrorKind::TooLarge, message).with_failure(Failure::TooLarge)
-            }
-            _ => self.unexpected(error),
-        }
-    }
-
     /// Reads a body to its end, and passes each chunk to `take`.
     pub(super) async fn read_body(
         &self,
@@ -136,8 +52,14 @@ impl Exchange<'_> {
         body: Incoming,
         delivery: &mut Delivery<'_>,
     ) -> ExchangeResult {
-        if let Err(error) = self.stream(body, range.clone(), delivery).await {
-            return ExchangeResult::failed(error);
+        match self.stream(body, range.clone(), delivery).await {
+            Ok(length) if length < range::len(&range) => {
+                let range_bytes = range::len(&range);
+                let error = RangeResponseError::OtherLength { length, range_bytes };
+                return self.of_other_length(StatusCode::PARTIAL_CONTENT, &error);
+            }
+            Ok(_) => {}
+            Err(error) => return ExchangeResult::failed(error),
         }
         let requested = self.range_count();
         let complete = delivery.is_complete(self.request.tail);
@@ -241,14 +163,23 @@ impl Exchange<'_> {
         ExchangeResult { lacks_first_byte, ..ExchangeResult::failed(error) }
     }
 
+    /// Delivers a body with one range, and returns its length. Without a stated length, the end of
+    /// the body shows if it is the range: its bytes are held until then.
     async fn stream(
         &self,
         body: Incoming,
         range: Range<u64>,
         delivery: &mut Delivery<'_>,
-    ) -> Result<()> {
+    ) -> Result<u64> {
+        let length = range::len(&range);
+        let is_stated = body.size_hint().exact() == Some(length);
+        if !is_stated && length > MAX_HELD_BYTES {
+            let what = format!("the response does not state its length, for {length} bytes");
+            return Err(self.unexpected(&what));
+        }
+        let mut held = HeldBytes::default();
         let mut offset = range.start;
-        self.read_body(body, delivery, |chunk, delivery| {
+        let read = self.read_body(body, delivery, |chunk, delivery| {
             let len = chunk.len() as u64;
             if len > range.end - offset {
                 let what = format!(
@@ -257,15 +188,19 @@ impl Exchange<'_> {
                 );
                 return Err(self.unexpected(&what));
             }
-            delivery.deliver(offset, chunk);
+            if is_stated {
+                delivery.deliver(offset, chunk);
+            } else {
+                held.hold(offset, chunk);
+            }
             offset += len;
             Ok(())
-        })
-        .await?;
-        if offset < range.end {
-            return Err(self.garbled(&"the response ended early"));
+        });
+        let read = read.await;
+        if read.as_ref().map_or_else(is_interrupted, |()| offset == range.end) {
+            held.deliver(delivery);
         }
-        Ok(())
+        read.map(|()| offset - range.start)
     }
 
     pub(super) fn no_tail(&self, reusable: bool) -> ExchangeResult {
