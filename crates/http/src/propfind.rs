@@ -33,7 +33,7 @@ pub use request::{PropertyName, PropertyUpdate, PropfindRequest, element, escape
 
 use crate::field::date::modification_time;
 use crate::text::excerpt;
-use crate::xml::{Element, Tokens, XmlError, seen};
+use crate::xml::{Element, LAYOUT, Tokens, XmlError, seen};
 use href::Base;
 use http::{HeaderName, StatusCode, Uri};
 use std::time::SystemTime;
@@ -101,7 +101,7 @@ pub struct Resource {
 #[non_exhaustive]
 pub enum PropfindError {
     /// The document is not XML, or exceeds a limit.
-    #[error("the multistatus document cannot be parsed")]
+    #[error("the multistatus document cannot be parsed: {0}")]
     Xml(#[from] XmlError),
     /// The response is XML of another kind.
     #[error(
@@ -160,9 +160,6 @@ const DAV: &str = "DAV:";
 const MAX_DEPTH: usize = 64;
 /// Maximum number of bytes kept of one value.
 const MAX_VALUE_BYTES: usize = 16 * 1024;
-
-/// The characters between elements (XML, section 2.3).
-const LAYOUT: [char; 4] = [' ', '\t', '\r', '\n'];
 
 /// Bytes of a document in which its root element begins.
 const MAX_PROLOG_BYTES: usize = 1024;

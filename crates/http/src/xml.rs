@@ -4,6 +4,10 @@
 //! entities and character numbers are resolved here; any other reference is an error, so that no
 //! document type can make a small text large. Depth and length are checked before anything is
 //! stored.
+//!
+//! A document that goes on after its root element is an error, whatever follows: a second
+//! document, or the message of a server that failed while it wrote. The end of the root element is
+//! returned only after the rest was checked, so a reader cannot forget that.
 
 pub mod object_list;
 
@@ -52,6 +56,12 @@ pub enum XmlError {
         /// The defect.
         what: String,
     },
+    /// The document has something outside of its root element.
+    #[error("the document is not well-formed near byte {at}: it goes on outside its root element")]
+    OutsideRoot {
+        /// The approximate position in bytes.
+        at: u64,
+    },
     /// The document ends within an element.
     #[error("the document ends within {open} open elements")]
     Truncated {
@@ -59,6 +69,9 @@ pub enum XmlError {
         open: usize,
     },
 }
+
+/// The characters between elements (XML, section 2.3).
+pub(crate) const LAYOUT: [char; 4] = [' ', '\t', '\r', '\n'];
 
 /// The next item of a document. An element without content is an `Open` and a `Close`.
 #[derive(Debug)]
@@ -134,10 +147,7 @@ impl<'a> Tokens<'a> {
         loop {
             let (namespace, event) = match self.reader.read_resolved_event() {
                 Ok(resolved) => resolved,
-                Err(error) => {
-                    let what = excerpt(error.to_string().as_bytes());
-                    return Err(XmlError::Syntax { at: self.reader.error_position(), what });
-                }
+                Err(error) => return Err(syntax(&self.reader, &error)),
             };
             match event {
                 Event::Start(start) | Event::Empty(start) => {
@@ -150,6 +160,9 @@ impl<'a> Tokens<'a> {
                 }
                 Event::End(_) => {
                     self.depth = self.depth.saturating_sub(1);
+                    if self.depth == 0 {
+                        self.check_rest()?;
+                    }
                     return Ok(Token::Close);
                 }
                 Event::Text(text) => return Ok(Token::Text(text.into_inner())),
@@ -172,12 +185,29 @@ impl<'a> Tokens<'a> {
         }
     }
 
+    /// Fails unless only blanks, comments and processing instructions follow (XML, section 2.1).
+    fn check_rest(&mut self) -> Result<(), XmlError> {
+        loop {
+            match self.reader.read_event().map_err(|error| syntax(&self.reader, &error))? {
+                Event::Eof => return Ok(()),
+                Event::Comment(_) | Event::PI(_) => {}
+                Event::Text(text) if is_blank(&text) => {}
+                _ => return Err(self.outside_root()),
+            }
+        }
+    }
+
+    fn outside_root(&self) -> XmlError {
+        XmlError::OutsideRoot { at: self.reader.buffer_position() }
+    }
+
     /// The outermost element; `None` if there is none.
     pub(crate) fn outermost(&mut self) -> Result<Option<Element<'a>>, XmlError> {
         loop {
             match self.next()? {
                 Token::Open(element) => return Ok(Some(element)),
                 Token::End => return Ok(None),
+                Token::Text(text) if !is_blank(&text) => return Err(self.outside_root()),
                 Token::Text(_) | Token::Close => {}
             }
         }
@@ -240,6 +270,16 @@ impl<'a> Tokens<'a> {
         while self.depth >= depth && !matches!(self.next()?, Token::End) {}
         Ok(())
     }
+}
+
+/// Returns true for a text between elements.
+fn is_blank(text: &str) -> bool {
+    text.trim_matches(LAYOUT).is_empty()
+}
+
+fn syntax(reader: &NsReader<&[u8]>, error: &quick_xml::Error) -> XmlError {
+    let what = excerpt(error.to_string().as_bytes());
+    XmlError::Syntax { at: reader.error_position(), what }
 }
 
 /// The name of an unexpected element, for a message.

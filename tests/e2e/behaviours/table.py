@@ -324,6 +324,18 @@ INCOMPLETE = [
         ),
         codes={**both(FAILS, *FINDING), **DELETING},
     ),
+    *(
+        Behaviour(
+            f"207: after its end comes {what}",
+            members(f"</D:multistatus>{more}"),
+            codes={**both(FAILS, *FINDING), **DELETING},
+            says=both("outside its root element", *FINDING),
+        )
+        for what, more in [
+            ("a second document", f'<D:multistatus xmlns:D="DAV:">{refused("/d/a.dat", "200 OK")}'),
+            ("the message of a failure", "\nFatal error: Allowed memory size of 134217728 bytes exhausted<D:x>"),
+        ]
+    ),
     Behaviour(
         "207: without the directory",
         members(names=("/d/b.dat",), own=False),

@@ -85,7 +85,6 @@ impl PropfindRequest {
                 reader.tokens.skip_element()?;
             }
         }
-        reader.end()?;
         match question {
             Some(Self::All { .. }) => Ok(Self::All { include }),
             Some(question) => Ok(question),
@@ -120,7 +119,6 @@ impl PropertyUpdate {
                 }
             }
         }
-        reader.end()?;
         Ok(changes)
     }
 }
@@ -140,12 +138,6 @@ impl<'a> Reader<'a> {
             Some(element) if is(&element, name) => Ok(()),
             other => Err(PropfindError::NotPropfind { seen: seen(other.as_ref()) }),
         }
-    }
-
-    /// Checks that only white space and comments follow.
-    fn end(&mut self) -> Result<(), PropfindError> {
-        while !matches!(self.tokens.next()?, Token::End) {}
-        Ok(())
     }
 
     /// The names of the elements within the open one.
@@ -286,6 +278,7 @@ mod tests {
             b"<propfind/>",
             b"<other xmlns='DAV:'/>",
             b"<propfind xmlns='DAV:'/>",
+            b"<propfind xmlns='DAV:'><allprop/></propfind>text",
             b"<propfind xmlns='DAV:'><prop><b:c/></prop></propfind>",
             b"<propfind xmlns='DAV:'><prop><b:c xmlns:b=''/></prop></propfind>",
             b"no XML",

@@ -198,11 +198,21 @@ mod tests {
             let error = page(content).unwrap_err();
             assert!(matches!(error, ObjectListError::Value { .. }), "{content}: {error}");
         }
-        for other in ["<Error><Code>InternalError</Code></Error>", "<html/>", "", "text"] {
+        for other in ["<Error><Code>InternalError</Code></Error>", "<html/>", ""] {
             let error = parse(other.as_bytes(), 1 << 20).unwrap_err();
             assert!(matches!(error, ObjectListError::NotList { .. }), "{other}: {error}");
         }
-        let cut = parse(b"<ListBucketResult><IsTruncated>false</IsTruncated>", 1 << 20);
-        assert!(matches!(cut, Err(ObjectListError::Xml(_))), "{cut:?}");
+        let page = "<ListBucketResult><IsTruncated>false</IsTruncated>";
+        let end = "</ListBucketResult>";
+        assert_eq!(parse(format!("{page}{end}\n").as_bytes(), 1 << 20), Ok(ObjectList::default()));
+        for wrong in [
+            "text".to_owned(),
+            page.to_owned(),
+            format!("{page}{end}{page}{end}"),
+            format!("{page}{end}out of memory"),
+        ] {
+            let read = parse(wrong.as_bytes(), 1 << 20);
+            assert!(matches!(read, Err(ObjectListError::Xml(_))), "{read:?}");
+        }
     }
 }

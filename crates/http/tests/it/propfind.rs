@@ -185,6 +185,40 @@ fn nothing_is_expanded() {
     assert_eq!(parse(laughs.as_bytes()), refused);
 }
 
+/// A multistatus of one response and this, and after its end that.
+fn with(inside: &str, behind: &str) -> Result<usize, PropfindError> {
+    let response = "<D:response><D:href>/data/a</D:href></D:response>";
+    let body =
+        format!("<D:multistatus xmlns:D=\"DAV:\">{response}{inside}</D:multistatus>{behind}");
+    parse(body.as_bytes()).map(|found| found.len())
+}
+
+#[test]
+fn a_document_that_goes_on_after_its_end_is_an_error() {
+    for behind in ["", " \t\r\n", "<!-- it took 3 ms -->", "\n<?x y?>\n<!---->"] {
+        assert_eq!(with("", behind), Ok(1), "{behind}");
+    }
+    for behind in [
+        "<D:multistatus xmlns:D=\"DAV:\"/>",
+        "<?xml version=\"1.0\"?><a/>",
+        "\nFatal error: memory exhausted",
+        " <![CDATA[x]]>",
+        "&#65;",
+        "\u{0}",
+    ] {
+        let error = with("", behind).unwrap_err();
+        assert!(matches!(error, PropfindError::Xml(XmlError::OutsideRoot { .. })), "{behind}");
+    }
+    for behind in ["<a", "</a>", "</D:multistatus>", "<!-- no end"] {
+        assert!(matches!(with("", behind), Err(PropfindError::Xml(_))), "{behind}");
+    }
+    let before = "Warning: no such directory<D:multistatus xmlns:D=\"DAV:\"/>";
+    let error = parse(before.as_bytes()).unwrap_err();
+    assert!(matches!(error, PropfindError::Xml(XmlError::OutsideRoot { .. })), "{error}");
+    let marked = "\u{feff}<D:multistatus xmlns:D=\"DAV:\"/>";
+    assert_eq!(parse(marked.as_bytes()), Ok(Vec::new()), "a byte order mark");
+}
+
 #[test]
 fn what_is_asked_for_is_xml() {
     assert_eq!(

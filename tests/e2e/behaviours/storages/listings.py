@@ -36,6 +36,8 @@ PAGES: dict[str, dict[str | None, str]] = {
     "a prefix": {None: page("a", "<s:IsTruncated xmlns:s='urn:s'>true</s:IsTruncated>")},
     "the marker of the first version": {None: page("a", "<NextMarker>a</NextMarker>")},
     "no word of an end": {None: page("a", "")},
+    "after its end a second one": {None: page("a") + page("b")},
+    "after its end the message of a failure": {None: page("a") + "out of memory"},
 }
 STORES = [
     Behaviour("a good store", {}, both(0, *EVERY), storage="s3"),
