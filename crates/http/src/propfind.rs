@@ -33,7 +33,7 @@ pub use request::{PropertyName, PropertyUpdate, PropfindRequest, element, escape
 
 use crate::field::date::modification_time;
 use crate::text::excerpt;
-use crate::xml::{Element, LAYOUT, Tokens, XmlError, seen};
+use crate::xml::{Element, LAYOUT, Token, Tokens, XmlError, seen};
 use href::Base;
 use http::{HeaderName, StatusCode, Uri};
 use std::time::SystemTime;
@@ -136,6 +136,16 @@ pub enum PropfindError {
     /// A `response` without `href`.
     #[error("the server lists an entry without href")]
     NoHref,
+    /// An element that may name an entry, but has a namespace or a place that is not that of
+    /// RFC 4918.
+    #[error(
+        "the element \"{seen}\" may belong to an entry, but its namespace or place is not that of \
+         RFC 4918"
+    )]
+    Foreign {
+        /// The element, shortened and escaped.
+        seen: String,
+    },
     /// An `href` is not a path below the requested one.
     #[error("the server lists \"{href}\", {what}")]
     Href {
@@ -226,11 +236,30 @@ impl<'a> Reader<'a> {
             return Err(PropfindError::NotMultistatus { seen: seen(outermost.as_ref()) });
         }
         while let Some(element) = self.tokens.child()? {
-            if !is(&element, "response") {
-                self.skip()?;
-                continue;
+            if is(&element, "response") {
+                self.response(most)?;
+            } else {
+                self.skip_nameless(&element)?;
             }
-            self.response(most)?;
+        }
+        Ok(())
+    }
+
+    /// Skips an unknown element of the document. RFC 4918 (section 17) allows any; one that looks
+    /// like an entry or contains an `href`, whatever the namespaces, may hide a name.
+    fn skip_nameless(&mut self, element: &Element<'_>) -> Result<(), PropfindError> {
+        refuse_foreign(element, &["response"])?;
+        let mut open = 1;
+        while open > 0 {
+            match self.tokens.next()? {
+                Token::Open(inner) => {
+                    refuse_foreign(&inner, &["response", "href"])?;
+                    open += 1;
+                }
+                Token::Close => open -= 1,
+                Token::Text(_) => {}
+                Token::End => break,
+            }
         }
         Ok(())
     }
@@ -256,6 +285,7 @@ impl<'a> Reader<'a> {
                     why => refused = Some(why),
                 }
             } else {
+                refuse_foreign(&element, &["href", "status", "propstat"])?;
                 self.skip()?;
             }
         }
@@ -299,6 +329,7 @@ impl<'a> Reader<'a> {
             } else if is(&element, "status") {
                 status = Some(self.status()?);
             } else {
+                refuse_foreign(&element, &["prop", "status"])?;
                 self.skip()?;
             }
         }
@@ -382,4 +413,13 @@ impl<'a> Reader<'a> {
 
 fn is(element: &Element<'_>, name: &str) -> bool {
     element.namespace == Some(DAV) && element.local() == name
+}
+
+/// Fails for an element that has one of `names`, in any case, and is not one of WebDAV: servers
+/// that write XML by hand lose namespaces.
+fn refuse_foreign(element: &Element<'_>, names: &[&str]) -> Result<(), PropfindError> {
+    if names.iter().any(|name| element.local().eq_ignore_ascii_case(name)) {
+        return Err(PropfindError::Foreign { seen: seen(Some(element)) });
+    }
+    Ok(())
 }

@@ -336,6 +336,27 @@ INCOMPLETE = [
             ("the message of a failure", "\nFatal error: Allowed memory size of 134217728 bytes exhausted<D:x>"),
         ]
     ),
+    *(
+        Behaviour(
+            f"207: {what}",
+            members(entry),
+            codes={**both(FAILS, *FINDING), **DELETING},
+            says=both("may belong to an entry", *FINDING),
+        )
+        for what, entry in [
+            ("an entry without a namespace", '<response xmlns=""><href>/d/a.dat</href></response>'),
+            ("an entry in another namespace", '<response xmlns="DAV"><href>/d/a.dat</href></response>'),
+            ("an entry with a prefix that is not declared", "<d:response><d:href>/d/a.dat</d:href></d:response>"),
+            ("an entry in another element", f"<group>{refused('/d/a.dat', '200 OK')}</group>"),
+        ]
+    ),
+    Behaviour(
+        "207: elements that name nothing",
+        members(
+            "<D:responsedescription>both of them</D:responsedescription><x><y/></x>", names=("/d/a.dat", "/d/b.dat")
+        ),
+        codes=both(0, *EVERY),
+    ),
     Behaviour(
         "207: without the directory",
         members(names=("/d/b.dat",), own=False),

@@ -220,6 +220,35 @@ fn a_document_that_goes_on_after_its_end_is_an_error() {
 }
 
 #[test]
+fn an_element_that_may_name_an_entry_is_not_skipped() {
+    for inside in [
+        "<D:responsedescription>a <b/></D:responsedescription>",
+        "<D:sync-token>7</D:sync-token>",
+        "<x:took xmlns:x=\"urn:x\"><x:ms>3</x:ms></x:took>",
+        "<D:response><D:href>/data/b</D:href><D:error><x><D:href>/c</D:href></x></D:error>\
+         <D:location><D:href>/d</D:href></D:location></D:response>",
+    ] {
+        assert!(with(inside, "").is_ok(), "{inside}");
+    }
+    for inside in [
+        "<response xmlns=\"\"><D:href>/data/b</D:href></response>",
+        "<x:response xmlns:x=\"DAV\"/>",
+        "<x:response/>",
+        "<D:Response/>",
+        "<group><D:response><D:href>/data/b</D:href></D:response></group>",
+        "<entry><a><href>/data/b</href></a></entry>",
+        "<D:response><D:href>/data/b</D:href><href>/data/c</href></D:response>",
+        "<D:response><D:href>/data/b</D:href><status>HTTP/1.1 507 no</status></D:response>",
+        "<D:response><D:href>/data/b</D:href><propstat/></D:response>",
+        "<D:response><D:href>/data/b</D:href><D:propstat><status>HTTP/1.1 507 no</status>\
+         </D:propstat></D:response>",
+    ] {
+        let error = with(inside, "").unwrap_err();
+        assert!(matches!(error, PropfindError::Foreign { .. }), "{inside}: {error}");
+    }
+}
+
+#[test]
 fn what_is_asked_for_is_xml() {
     assert_eq!(
         parse(propfind::body().as_bytes()),
