@@ -19,6 +19,17 @@ fn prefix(path: &str) -> String {
     if path.is_empty() { String::new() } else { format!("{path}/") }
 }
 
+/// The first name of a page that is not grouped by the delimiter: a key that continues after it, or
+/// a common prefix that does not end with the first one. A store, or a cache in front of it, that
+/// ignores the delimiter lists a whole tree.
+fn ungrouped<'a>(page: &'a ObjectList, prefix: &str, delimiter: &str) -> Option<&'a String> {
+    let behind =
+        |key: &'a String| Some(key.strip_prefix(prefix)?.split_once(delimiter)?.1.is_empty());
+    let mut keys = page.objects.iter().map(|object| &object.key);
+    let goes_on = keys.find(|key| behind(key) == Some(false));
+    goes_on.or_else(|| page.prefixes.iter().find(|group| behind(group) != Some(true)))
+}
+
 impl S3Storage {
     fn strange_list(&self, path: &str, what: &str) -> Error {
         Error::new(ErrorKind::Protocol, format!("{}: {what}", self.shown(path)))
@@ -43,8 +54,11 @@ impl S3Storage {
         let mut pages_of_nothing = 0;
         loop {
             let page_token = all.next.take();
-            let delimiter = delimiter.map(Into::into);
-            let options = PaginatedListOptions { delimiter, page_token, ..Default::default() };
+            let options = PaginatedListOptions {
+                delimiter: delimiter.map(Into::into),
+                page_token,
+                ..Default::default()
+            };
             let answer = self.store.list_paginated(prefix_filter, options).await;
             let mut answer = answer.map_err(|error| self.failed(path, error))?;
             let page = answer.result.extensions.remove::<ObjectList>();
@@ -52,6 +66,12 @@ impl S3Storage {
             let mut keys = page.objects.iter().map(|object| &object.key).chain(&page.prefixes);
             if let Some(other) = keys.find(|key| !key.starts_with(&prefix)) {
                 let what = format!("the object store lists {other:?}, which is not below it");
+                return Err(self.strange_list(path, &what));
+            }
+            if let Some(other) = delimiter.and_then(|it| ungrouped(&page, &prefix, it)) {
+                let what = format!(
+                    "the object store does not obey the delimiter of the list: it lists {other:?}"
+                );
                 return Err(self.strange_list(path, &what));
             }
             let keys = page.objects.iter().map(|object| &object.key).chain(&page.prefixes);

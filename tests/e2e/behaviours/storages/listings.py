@@ -21,6 +21,14 @@ def cut(token: str) -> str:
     return f"<IsTruncated>true</IsTruncated><NextContinuationToken>{token}</NextContinuationToken>"
 
 
+def whole(more: str) -> str:
+    return page("a", f"<IsTruncated>false</IsTruncated>{more}")
+
+
+def group(prefix: str) -> str:
+    return f"<CommonPrefixes><Prefix>{prefix}</Prefix></CommonPrefixes>"
+
+
 PAGES: dict[str, dict[str | None, str]] = {
     # The content of each page, by the token that requests it.
     "no token": {None: page("a", "<IsTruncated>true</IsTruncated>")},
@@ -38,6 +46,10 @@ PAGES: dict[str, dict[str | None, str]] = {
     "no word of an end": {None: page("a", "")},
     "after its end a second one": {None: page("a") + page("b")},
     "after its end the message of a failure": {None: page("a") + "out of memory"},
+    "a key of another directory": {None: whole(OBJECT.format("d/sub/b.dat", 1, SIZE))},
+    "a group of another directory": {None: whole(group("d/sub/e/"))},
+    "a group that ends without a slash": {None: whole(group("d/sub"))},
+    "the directory itself as a group": {None: whole(group("d/"))},
 }
 STORES = [
     Behaviour("a good store", {}, both(0, *EVERY), storage="s3"),
