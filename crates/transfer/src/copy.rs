@@ -134,8 +134,8 @@ pub(crate) async fn run(shared: &Arc<CopyContext>, finders: JoinSet<()>) {
     let missing = shared.resources.options.filter.missing();
     shared.results().summary().failures.extend(missing);
     let attributes = std::mem::take(&mut *lock(&shared.attributes));
-    for (target, error) in archive::set_attributes(attributes) {
-        shared.results().failed(target.display().to_string(), error);
+    for (target, error) in archive::set_attributes(&attributes) {
+        shared.results().failed(target, error);
     }
     shared.results().sync_folders();
 }

@@ -211,7 +211,7 @@ impl Sync {
         }
         if !has_target {
             // The response says whether the server takes uploads in batches.
-            make_directory(shared.results(), &target.target()).await?;
+            make_directory(shared.results(), &target.target(), true).await?;
         }
         shared.tree_of_files(source, &target.target())
     }

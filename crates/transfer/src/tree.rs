@@ -77,7 +77,7 @@ pub(crate) async fn walk(
         return Ok(WalkResult::Unsupported);
     };
     // The target is made once the server has begun to answer.
-    make_directory(shared.results(), target).await?;
+    make_directory(shared.results(), target, source.contents).await?;
     shared.concurrency.add_workers_for(&*files);
     let root = Arc::new(TreeRoot::new(source, target, &shared.resources.options));
     let mut taken = TakenNames::default();
@@ -115,6 +115,7 @@ async fn take(
             };
             if let Err(error) = made {
                 shared.results().failed(root.name_of(&path), error);
+                taken.left_out = Some(path + "/");
             }
         }
         TreeEvent::Directory(path) => {

@@ -117,7 +117,7 @@ impl TreePair {
         let directory = if self.has_target {
             TargetDirectory::existing(self.target.target())
         } else {
-            TargetDirectory::new(self.target.target(), None)
+            TargetDirectory::first(self.target.target(), true)
         };
         let root =
             Folder { path: String::new(), in_source: true, in_target: self.has_target, directory };
@@ -212,7 +212,7 @@ impl TreePair {
         if in_target {
             return Ok(TargetDirectory::existing(target));
         }
-        Ok(TargetDirectory::new(target, Some(Arc::clone(&folder.directory))))
+        Ok(TargetDirectory::below(&folder.directory, target))
     }
 
     /// Returns the entries of both trees under a name: links to files are files.

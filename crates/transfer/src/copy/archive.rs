@@ -5,6 +5,8 @@
 //! and a directory without write permission could not be filled. The list of directories is in
 //! memory.
 
+use crate::copy::target_directory::TargetDirectory;
+use crate::destination::Target;
 use crate::file::target::partial_file;
 use crate::options::OverwritePolicy;
 use hither_core::{Error, ErrorKind, Result};
@@ -12,6 +14,7 @@ use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_OMIT, utimensat};
 use std::fs::{File, FileTimes, Metadata, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 /// The notice about a link of an archive to a destination that keeps no links.
@@ -20,7 +23,8 @@ pub(crate) const LINK_AS_FILE: &str = "a link, copied as the file that it leads 
 /// A directory of this machine, and what it gets at the end.
 #[derive(Debug)]
 pub(crate) struct DirectoryAttributes {
-    pub(crate) target: PathBuf,
+    /// The directory at the target.
+    pub(crate) directory: Arc<TargetDirectory>,
     /// The directory on this machine that it is a copy of.
     pub(crate) source: Option<PathBuf>,
     /// The time that the server states.
@@ -28,22 +32,25 @@ pub(crate) struct DirectoryAttributes {
 }
 
 /// Gives directories the permissions and times of their sources, the deepest first. Returns what
-/// failed.
-pub(crate) fn set_attributes(mut directories: Vec<DirectoryAttributes>) -> Vec<(PathBuf, Error)> {
-    directories.sort_unstable_by(|a, b| b.target.cmp(&a.target));
-    let results = directories.into_iter().map(|it| (set(&it), it.target));
-    results.filter_map(|(done, target)| Some((target, done.err()?))).collect()
+/// failed. Those that were not made are left alone: with a filter, directories without files; and
+/// where the target has a link, it leads elsewhere.
+pub(crate) fn set_attributes(directories: &[DirectoryAttributes]) -> Vec<(String, Error)> {
+    let mut targets: Vec<(&Path, &DirectoryAttributes)> = Vec::new();
+    for it in directories.iter().filter(|it| it.directory.is_made()) {
+        if let Target::Local(target) = &it.directory.target {
+            targets.push((target, it));
+        }
+    }
+    targets.sort_unstable_by(|a, b| b.0.cmp(a.0));
+    let results = targets.into_iter().map(|(target, it)| (target, set(target, it)));
+    results.filter_map(|(target, done)| Some((target.display().to_string(), done.err()?))).collect()
 }
 
-fn set(directory: &DirectoryAttributes) -> Result<()> {
-    let DirectoryAttributes { target, source, modified } = directory;
+fn set(target: &Path, directory: &DirectoryAttributes) -> Result<()> {
+    let DirectoryAttributes { source, modified, .. } = directory;
     let failed = |error| partial_file::failed("cannot set permissions and time of", target, error);
     let source = source.as_ref().map(std::fs::metadata).transpose().map_err(failed)?;
-    let opened = match File::open(target) {
-        // With a filter, directories without files are not made.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        opened => opened.map_err(failed)?,
-    };
+    let opened = File::open(target).map_err(failed)?;
     let modified = source.as_ref().and_then(|it| it.modified().ok()).or(*modified);
     if let Some(modified) = modified {
         opened.set_times(FileTimes::new().set_modified(modified)).map_err(failed)?;

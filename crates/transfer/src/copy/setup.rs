@@ -109,7 +109,7 @@ pub(crate) async fn goes_into(
         )),
         Some(_) => Ok(false),
         None if several || place.is_directory => {
-            create_directory(&destination_target(place)).await?;
+            create_directory(&destination_target(place), true).await?;
             Ok(true)
         }
         None => Ok(false),

@@ -6,7 +6,7 @@ use crate::destination::Target;
 use crate::file::target::partial_file;
 use futures_util::StreamExt;
 use hither_core::storage::{file_name, parent};
-use hither_core::{DirEntry, ErrorKind, Listing, Result};
+use hither_core::{DirEntry, Error, ErrorKind, Listing, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,6 +24,8 @@ pub(crate) struct TargetDirectory {
     pub(crate) target: Target,
     /// Its parent directory; none for the first.
     parent: Option<Arc<Self>>,
+    /// It may be a symbolic link to a directory of this machine: the user has named it.
+    follows_link: bool,
     made: OnceCell<()>,
     single_requests: AtomicUsize,
     /// Its entries by name, once they were requested; none if it cannot be listed.
@@ -31,25 +33,37 @@ pub(crate) struct TargetDirectory {
 }
 
 impl TargetDirectory {
-    /// A directory that may have to be made.
-    pub(crate) fn new(target: Target, parent: Option<Arc<Self>>) -> Arc<Self> {
-        Self::with(target, parent, OnceCell::new())
+    /// The first directory of a tree, which may have to be made. It may be a symbolic link to one
+    /// if `follows_link`.
+    pub(crate) fn first(target: Target, follows_link: bool) -> Arc<Self> {
+        Arc::new(Self { follows_link, ..Self::with(target, None, OnceCell::new()) })
+    }
+
+    /// A directory below `parent` that may have to be made.
+    pub(crate) fn below(parent: &Arc<Self>, target: Target) -> Arc<Self> {
+        Arc::new(Self::with(target, Some(Arc::clone(parent)), OnceCell::new()))
     }
 
     /// A directory that exists.
     pub(crate) fn existing(target: Target) -> Arc<Self> {
-        Self::with(target, None, OnceCell::new_with(Some(())))
+        Arc::new(Self::with(target, None, OnceCell::new_with(Some(()))))
     }
 
-    fn with(target: Target, parent: Option<Arc<Self>>, made: OnceCell<()>) -> Arc<Self> {
+    fn with(target: Target, parent: Option<Arc<Self>>, made: OnceCell<()>) -> Self {
         let single_requests = AtomicUsize::new(0);
-        Arc::new(Self { target, parent, made, single_requests, listed: OnceCell::new() })
+        let listed = OnceCell::new();
+        Self { target, parent, follows_link: false, made, single_requests, listed }
+    }
+
+    /// Returns true if the directory is there.
+    pub(crate) fn is_made(&self) -> bool {
+        self.made.initialized()
     }
 
     /// Makes the directory and its parents, unless that is done.
     pub(crate) async fn make(&self, results: &CopyResults) -> Result<()> {
         let chain = std::iter::successors(Some(self), |directory| directory.parent.as_deref());
-        let chain: Vec<_> = chain.take_while(|directory| !directory.made.initialized()).collect();
+        let chain: Vec<_> = chain.take_while(|directory| !directory.is_made()).collect();
         for directory in chain.into_iter().rev() {
             directory.made.get_or_try_init(|| directory.make_this(results)).await?;
         }
@@ -59,14 +73,14 @@ impl TargetDirectory {
     async fn make_this(&self, results: &CopyResults) -> Result<()> {
         match &self.parent {
             Some(_) => make_subdirectory(results, &self.target).await,
-            None => make_directory(results, &self.target).await,
+            None => make_directory(results, &self.target, self.follows_link).await,
         }
     }
 
     /// This directory, or the nearest parent that is known to exist.
     pub(crate) fn nearest(&self) -> &Target {
         let mut nearest = self;
-        while let (false, Some(parent)) = (nearest.made.initialized(), &nearest.parent) {
+        while let (false, Some(parent)) = (nearest.is_made(), &nearest.parent) {
             nearest = parent;
         }
         &nearest.target
@@ -113,15 +127,20 @@ impl Directories {
         }
         let above = self.of(parent(relative))?;
         let target = above.target.join(file_name(relative))?;
-        let directory = TargetDirectory::new(target, Some(above));
+        let directory = TargetDirectory::below(&above, target);
         self.0.insert(relative.to_owned(), Arc::clone(&directory));
         Ok(directory)
     }
 }
 
-/// Makes a directory at the target if it is not there, and records that.
-pub(crate) async fn make_directory(results: &CopyResults, target: &Target) -> Result<()> {
-    if create_directory(target).await? {
+/// Makes a directory at the target if it is not there, and records that. One that the user has
+/// named may be a symbolic link to a directory (`follows_link`).
+pub(crate) async fn make_directory(
+    results: &CopyResults,
+    target: &Target,
+    follows_link: bool,
+) -> Result<()> {
+    if create_directory(target, follows_link).await? {
         results.note_directory(target);
     }
     Ok(())
@@ -129,19 +148,26 @@ pub(crate) async fn make_directory(results: &CopyResults, target: &Target) -> Re
 
 /// Makes a directory of a tree, below the first one, if it is not there, and records that.
 pub(crate) async fn make_subdirectory(results: &CopyResults, target: &Target) -> Result<()> {
-    make_directory(results, target).await?;
+    make_directory(results, target, false).await?;
     // One that was there may be listed under another name.
     results.note_name(target, target.name(), None);
     Ok(())
 }
 
-/// Makes a directory if it is not there. Returns true if it was made.
-pub(crate) async fn create_directory(target: &Target) -> Result<bool> {
+/// Makes a directory if it is not there. Returns true if it was made. A symbolic link is an error
+/// unless `follows_link`: files would be written to a directory elsewhere.
+pub(crate) async fn create_directory(target: &Target, follows_link: bool) -> Result<bool> {
     match target {
         Target::Output | Target::Discard => Ok(false),
         Target::Local(path) => match std::fs::create_dir(path) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                let is_link = std::fs::symlink_metadata(path).is_ok_and(|it| it.is_symlink());
+                if is_link && !follows_link {
+                    let what = "is a symbolic link, expected a directory or nothing";
+                    let message = format!("{} {what}", path.display());
+                    return Err(Error::new(ErrorKind::AlreadyExists, message));
+                }
                 if std::fs::metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
                     return Ok(false);
                 }

@@ -59,7 +59,7 @@ pub(crate) async fn walk(
     target: Target,
 ) -> Result<()> {
     refuse_nesting(&source, &target)?;
-    let directory = TargetDirectory::new(target, None);
+    let directory = TargetDirectory::first(target, source.contents);
     let is_upload = source.local.is_some() && matches!(directory.target, Target::Remote(..));
     if is_upload && shared.resources.options.filter.is_empty() {
         // The response says whether the server takes uploads in batches.
@@ -118,11 +118,11 @@ impl Walk<'_> {
 
     /// Records the permissions and the time that a directory of an archive gets at the end.
     fn note_attributes(&self, folder: &Folder) {
-        if let Target::Local(target) = &folder.directory.target
+        if matches!(folder.directory.target, Target::Local(_))
             && self.shared.resources.options.archive
         {
             lock(&self.shared.attributes).push(DirectoryAttributes {
-                target: target.clone(),
+                directory: Arc::clone(&folder.directory),
                 source: folder.local.clone(),
                 modified: folder.modified,
             });
@@ -256,8 +256,7 @@ impl Walk<'_> {
                     results.failed(self.name_in(folder, &entry), error);
                     return Ok(None);
                 }
-                let parent = Some(Arc::clone(&folder.directory));
-                let directory = TargetDirectory::new(target, parent);
+                let directory = TargetDirectory::below(&folder.directory, target);
                 let modified = entry.modified;
                 return Ok(Some(Folder { path: entry.path, local, directory, modified }));
             }

@@ -202,6 +202,37 @@ async fn a_file_that_has_another_size_now_is_copied_as_it_is_now() {
     assert_eq!(std::fs::read(folder.path().join("a")).unwrap(), b"new");
 }
 
+/// Nothing is written behind a link at the target where the source has a directory.
+#[tokio::test(start_paused = true)]
+async fn a_directory_that_is_a_link_at_the_target_fails_with_all_that_is_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("target");
+    let elsewhere = folder.path().join("elsewhere");
+    for made in [&target, &elsewhere] {
+        std::fs::create_dir(made).unwrap();
+    }
+    std::os::unix::fs::symlink(&elsewhere, target.join("d")).unwrap();
+    let shared = context(CopyOptions::default());
+    let storage: Arc<dyn Storage> = Streams::new([], []);
+    let path = "tree".to_owned();
+    let source = CopyPath { storage, path, local: None, is_directory: true, contents: true };
+    let root = TreeRoot::new(&source, &Target::Local(target), &CopyOptions::default());
+    let root = Arc::new(root);
+    let mut taken = TakenNames::default();
+    for event in [
+        TreeEvent::Directory("d".to_owned()),
+        TreeEvent::File(file("d/a")),
+        TreeEvent::Directory("d/e".to_owned()),
+        TreeEvent::File(file("d/e/b")),
+        TreeEvent::File(file("f")),
+    ] {
+        take(&shared, &root, event, &mut taken).await.unwrap();
+    }
+    assert_eq!(failed(&shared), [("streams:/tree/d".to_owned(), ErrorKind::AlreadyExists)]);
+    assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0);
+    assert_eq!(shared.resources.progress.figures().files_found, 1, "f");
+}
+
 /// Sends files of `folder` to `server`, which keeps what it has.
 async fn batch_sent(
     server: &Arc<Streams>,

@@ -85,6 +85,51 @@ async fn a_directory_is_copied_as_the_target_or_into_it() {
 }
 
 #[tokio::test]
+async fn nothing_is_written_behind_a_link_unless_it_is_the_named_destination() {
+    for archive in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["from/data/in", "to", "shared"] {
+            fs::create_dir_all(at(name)).unwrap();
+        }
+        fs::write(at("from/data/f"), b"new").unwrap();
+        fs::write(at("shared/f"), b"precious").unwrap();
+        fs::set_permissions(at("shared"), fs::Permissions::from_mode(0o700)).unwrap();
+        for link in ["to/data", "to/from", "named"] {
+            std::os::unix::fs::symlink(at("shared"), at(link)).unwrap();
+        }
+        let options = || {
+            let mut options = recursive();
+            options.archive = archive;
+            options
+        };
+        let contents = || CopyPath { contents: true, ..place(&at("from")) };
+        for (source, failed) in [(contents(), "from/data"), (place(&at("from")), "from")] {
+            let summary = cp(vec![source], place(&at("to")), options()).await.unwrap();
+            let failure = &summary.failures[..];
+            assert_eq!(failure.len(), 1, "{failure:?}");
+            assert_eq!(failure[0].source, at(failed).display().to_string());
+            assert!(failure[0].error.to_string().contains("is a symbolic link"), "{failure:?}");
+        }
+        assert_eq!(fs::read(at("shared/f")).unwrap(), b"precious");
+        assert_eq!(names_in(&at("shared")), ["f"]);
+        assert_eq!(fs::metadata(at("shared")).unwrap().permissions().mode() & 0o777, 0o700);
+        // A link to a file is replaced, and what it leads to stays.
+        fs::remove_file(at("to/data")).unwrap();
+        fs::create_dir(at("to/data")).unwrap();
+        std::os::unix::fs::symlink(at("shared/f"), at("to/data/f")).unwrap();
+        let summary = cp(vec![contents()], place(&at("to")), options()).await.unwrap();
+        assert!(summary.failures.is_empty(), "{:?}", summary.failures);
+        assert_eq!(fs::read(at("shared/f")).unwrap(), b"precious");
+        assert_eq!(fs::read(at("to/data/f")).unwrap(), b"new");
+        assert!(!at("to/data/f").is_symlink());
+        let summary = cp(vec![contents()], place(&at("named")), options()).await.unwrap();
+        assert!(summary.failures.is_empty(), "{:?}", summary.failures);
+        assert_eq!(names_in(&at("shared")), ["data", "f"]);
+    }
+}
+
+#[tokio::test]
 async fn several_sources_need_a_directory_as_target() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["x", "y"] {

@@ -141,7 +141,7 @@ impl TreePair {
             return Ok(None);
         }
         if !self.has_target {
-            create_directory(&self.target.target()).await?;
+            create_directory(&self.target.target(), true).await?;
         }
         for &other in kept {
             if cache.is_one(name, &merged[other].0, folder.directory.nearest()).await? {
