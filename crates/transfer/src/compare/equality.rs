@@ -17,11 +17,11 @@
 use crate::compare::tree_pair::TreePair;
 use crate::copy::copy;
 use crate::destination::{CopyPath, Destination};
-use crate::file::identify::is_empty;
+use crate::file::identify::size_by_response;
 use crate::options::{CopyOptions, Verify};
 use crate::progress::CopyProgress;
 use hither_checksum::{Algorithm, Checksum};
-use hither_core::storage::{is_page, since_1970};
+use hither_core::storage::since_1970;
 use hither_core::sync::lock;
 use hither_core::{DirEntry, Error, ErrorKind, FileKind, Result};
 use std::collections::BTreeSet;
@@ -149,8 +149,8 @@ impl FileComparison {
         if tree.local.is_some() {
             return Ok(true);
         }
-        let source = tree.storage.source(&entry.path)?;
-        is_empty(&self.options.retry, &source, !is_page(&entry.path)).await
+        let size = size_by_response(&self.options.retry, &*tree.storage, &entry.path).await?;
+        Ok(size == Some(0))
     }
 
     async fn by_checksum(

@@ -6,8 +6,10 @@ use crate::file::source::Replicas;
 use crate::file::version::FileVersion;
 use crate::journal::Known;
 use hither_core::source::link::INITIAL_REQUEST_BYTES;
+use hither_core::storage::is_page;
 use hither_core::{
-    DirEntry, Error, ErrorKind, FileKind, Request, ResponseMeta, Result, RetryPolicy, Source, retry,
+    DirEntry, Error, ErrorKind, FileKind, Request, ResponseMeta, Result, RetryPolicy, Source,
+    Storage, retry,
 };
 use std::sync::Arc;
 
@@ -72,13 +74,14 @@ fn is_described(entry: &DirEntry, item: &CopyItem) -> bool {
     entry.size.is_some_and(|size| size > 0 || item.local.is_some())
 }
 
-/// Returns true if the file has no first byte.
-pub(crate) async fn is_empty(
+/// The size that a response with the first byte of a file on a server shows. For a file that is
+/// listed as empty, which may be wrong.
+pub(crate) async fn size_by_response(
     policy: &RetryPolicy,
-    source: &Arc<dyn Source>,
-    refuses_pages: bool,
-) -> Result<bool> {
-    Ok(probe(source, policy, refuses_pages, 1).await?.0.size == Some(0))
+    storage: &dyn Storage,
+    path: &str,
+) -> Result<Option<u64>> {
+    Ok(probe(&storage.source(path)?, policy, !is_page(path), 1).await?.0.size)
 }
 
 pub(crate) fn unknown_size(name: &str) -> Error {

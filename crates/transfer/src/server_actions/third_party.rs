@@ -9,6 +9,7 @@ use crate::copy::context::CopyContext;
 use crate::copy::resources::CopyResources;
 use crate::destination::Target;
 use crate::file::existing::is_to_be_skipped;
+use crate::file::identify::size_by_response;
 use crate::file::item::CopyItem;
 use crate::file::version::FileVersion;
 use crate::options::{OverwritePolicy, Verify};
@@ -43,13 +44,16 @@ pub(crate) async fn run(
             let what = format!("{}: a third-party copy needs two servers", item.target.name());
             return Err(Error::new(ErrorKind::Unsupported, what));
         };
-        let entry = match &item.entry {
+        let CopyResources { options, clock, progress, .. } = &*shared.resources;
+        let mut entry = match &item.entry {
             Some(entry) => entry.clone(),
             None => item.storage.stat(&item.path).await?,
         };
-        if item.entry.is_none() {
-            shared.resources.progress.found_bytes(entry.counted_bytes());
+        // The target's server may have the same wrong size from there, and then an empty file.
+        if entry.size == Some(0) {
+            entry.size = size_by_response(&options.retry, &*item.storage, &item.path).await?;
         }
+        progress.found_bytes(entry.counted_bytes().saturating_sub(item.counted_bytes()));
         let attempt = || async {
             shared.concurrency.begin_move();
             let moved = move_between(shared, mover, item, &entry, &**target, target_path).await;
@@ -66,7 +70,6 @@ pub(crate) async fn run(
             let others = shared.concurrency.refuse_move();
             moved.map_err(|error| Failed::from(error).after_progress(others > 0))
         };
-        let CopyResources { options, clock, .. } = &*shared.resources;
         retry::run(&options.retry, clock, attempt).await
     };
     match moved.await {

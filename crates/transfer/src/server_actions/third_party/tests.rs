@@ -5,8 +5,8 @@ use crate::options::CopyOptions;
 use crate::server_actions::MovedBytes;
 use futures_core::future::BoxFuture;
 use hither_checksum::Algorithm;
-use hither_core::Failure;
 use hither_core::sync::lock;
+use hither_core::{Failure, FileKind};
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -69,6 +69,24 @@ async fn a_file_of_another_size_than_the_source_fails_and_stays() {
     assert_eq!(error.kind(), ErrorKind::Corrupt);
     assert!(error.to_string().ends_with("and is left there"), "{error}");
     assert_eq!(servers[1].content("f").unwrap(), b"con");
+}
+
+#[tokio::test]
+async fn a_file_that_is_listed_as_empty_is_looked_at_before_it_is_moved() {
+    let [_, target] = servers();
+    for (content, moved) in [(CONTENT, Err(ErrorKind::Corrupt)), (b"", Ok(MoveResult::Moved))] {
+        let behaviour = Behaviour { stated_size: Some(0), ..Behaviour::default() };
+        let source = MemoryServer::new(behaviour, &[("f", content)]);
+        // The server that moves it believes the size, too.
+        let arrives = Some((target.clone(), &b""[..]));
+        let mover = Mover { arrives, ..Mover::default() };
+        for listed in [None, Some(DirEntry::new("f", FileKind::File, 0))] {
+            let item = CopyItem::new(source.path("f"), listed, target.target("f"));
+            let result = run(&context(CopyOptions::default()), &mover, &item).await;
+            assert_eq!(result.map_err(|error| error.kind()), moved);
+        }
+        assert_eq!(mover.moves.load(Ordering::Relaxed), 2);
+    }
 }
 
 #[tokio::test]
