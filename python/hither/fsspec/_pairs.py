@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import dataclass
+from functools import cache
 from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,11 +114,16 @@ def pairs_of_move(sources: list[str], target: str | list[str], *, inside: bool) 
 
 
 def refuse_outside(pairs: Pairs, folder: str) -> None:
-    """Raise an error if a local target is not in ``folder``."""
-    inside = os.path.abspath(folder)  # noqa: PTH100
+    """Raise an error if a local target is not in ``folder``, or behind a link in it."""
+    named = os.path.abspath(folder)  # noqa: PTH100
+    inside = os.path.realpath(named)
+    resolved = cache(os.path.realpath)
     for source, target in pairs:
-        if os.path.commonpath([inside, os.path.abspath(target)]) != inside:  # noqa: PTH100
-            message = f"{shown(source)} would be written to {target}, which is not in {folder}"
+        path = os.path.abspath(target)  # noqa: PTH100
+        directory = str(resolved(os.path.dirname(path)))  # noqa: PTH120
+        if path != named and os.path.commonpath([inside, directory]) != inside:
+            place = os.path.join(directory, os.path.basename(path))  # noqa: PTH118, PTH119
+            message = f"{shown(source)} would be written to {place}, which is not in {folder}"
             raise InvalidError(message)
 
 

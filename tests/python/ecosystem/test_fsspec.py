@@ -767,6 +767,18 @@ def test_an_unknown_size_is_not_counted_as_nothing(fs, unsized):
             fs.du(url)
 
 
+def test_nothing_is_written_behind_a_link_in_the_folder_of_a_get(fs, unsized, tmp_path):
+    for name in ("named", "shared"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "named/d").symlink_to(tmp_path / "shared")
+    with pytest.raises(ValueError, match=r"shared/a\.dat, which is not in"):
+        fs.get(unsized, str(tmp_path / "named"), recursive=True)
+    assert not list((tmp_path / "shared").iterdir())
+    (tmp_path / "link").symlink_to(tmp_path / "shared")
+    fs.get(f"{unsized}/", str(tmp_path / "link"), recursive=True)
+    assert {path.name for path in (tmp_path / "shared").rglob("*") if path.is_file()} == {"a.dat", "empty"}
+
+
 def test_the_command_shows_that_a_size_is_unknown(unsized):
     def run(*arguments) -> str:
         command = [HITHER, *arguments, "--no-store"]
