@@ -94,6 +94,8 @@ class Client(Closing):
         """Set up a client with these options."""
         self._options = options
         self._core = _core.Client(options)
+        self._hides_names = ""
+        """The last directory that a warning has named."""
         _cores.add(self._core)
 
     def close(self) -> None:
@@ -148,6 +150,12 @@ class Client(Closing):
     def list(self, url: UrlOrPath) -> Entries:
         """Return the entries of a directory, sorted by the bytes of their names. Links stay links.
 
+        Warns
+        -----
+        HiddenNamesWarning
+            The server may have names that it does not list, as with an HTML index. Once for a
+            directory and those in it.
+
         Raises
         ------
         ValueError
@@ -163,14 +171,33 @@ class Client(Closing):
         ['run1.root', 'run2.root']
 
         """
-        return self._list(url).wait()
+        entries, hidden = self._list(url).wait()
+        self._warn_of_hidden(url, hidden)
+        return entries
 
     async def list_async(self, url: UrlOrPath) -> Entries:
         """Async version of :meth:`list`."""
-        return await self._list(url)
+        entries, hidden = await self._list(url)
+        self._warn_of_hidden(url, hidden)
+        return entries
 
-    def _list(self, url: UrlOrPath) -> Job[Entries]:
+    def _list(self, url: UrlOrPath) -> Job[tuple[Entries, str | None]]:
+        """Return the entries, and the reason why there may be others."""
         return self._core.list(os.fspath(url))
+
+    def _warn_of_hidden(self, url: UrlOrPath, hidden: str | None) -> None:
+        if hidden is None:
+            return
+        from hither._reporting.warn import warn
+        from hither._urls import split_query
+        from hither.exceptions import HiddenNamesWarning
+
+        directory = split_query(os.fspath(url))[0].rstrip("/") + "/"
+        known = self._hides_names
+        if known and directory != known and directory.startswith(known):
+            return
+        warn(f"{_core.redact_url(directory)}: {hidden}", HiddenNamesWarning)
+        self._hides_names = directory
 
     def make_directory(self, url: UrlOrPath) -> None:
         """Make a directory. Its parent must exist.

@@ -29,6 +29,7 @@ __all__ = [
     "CancelledError",
     "ChangedError",
     "CorruptError",
+    "HiddenNamesWarning",
     "HitherError",
     "InvalidError",
     "LocalError",
@@ -175,6 +176,23 @@ class LocalError(HitherError, OSError):
 
     kind = "local"
     errno = errno.EIO
+
+
+class HiddenNamesWarning(UserWarning):
+    """A directory was listed by an HTML index, which may hide names: one that is absent may exist.
+
+    Nothing may be deleted because such a listing does not show it, as
+    ``fsspec.generic.rsync(delete_missing=True)`` does. Turned into an error, it prevents that.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", hither.exceptions.HiddenNamesWarning)
+    ...     len(hither.default_client().list("http://127.0.0.1:8080/runs/"))
+    2
+
+    """
 
 
 class ThroughUprootWarning(UserWarning):

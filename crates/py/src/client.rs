@@ -125,16 +125,16 @@ impl Client {
         self.job(stat, |stat, py| Entry::new(&stat.named, &stat.entry).into_object(py))
     }
 
-    /// The entries of a directory.
+    /// The entries of a directory, and the reason why the server may have others.
     fn list(&self, url: String) -> PyResult<Job> {
         let list = |it: Arc<ClientHandle>| async move {
             let at = it.client().storage_path(&url)?;
-            let entries = at.storage.list(&at.path).await?.into_entries()?;
-            Ok((at, entries))
+            let found = at.storage.list(&at.path).await?;
+            Ok((at, found.hidden, found.into_entries()?))
         };
-        self.job(list, |(at, entries), py| {
+        self.job(list, |(at, hidden, entries), py| {
             let entries: Vec<Entry> = entries.iter().map(|entry| Entry::new(&at, entry)).collect();
-            Ok(entries.into_pyobject(py)?.unbind())
+            Ok((entries, hidden).into_pyobject(py)?.into_any().unbind())
         })
     }
 

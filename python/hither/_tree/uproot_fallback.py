@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from hither._core import redact_url, validators_differ
+from hither._reporting.warn import warn as _warn
 from hither._tree.branches import BranchInfo, TreeInfo
 from hither._tree.library import objects, record_array, series
 from hither.exceptions import ChangedError, ThroughUprootWarning, UnsupportedError
@@ -101,13 +100,8 @@ class UprootTree:
 
 
 def warn(message: str) -> None:
-    """Warn at the line outside this package that led here."""
-    frame: Any = sys._getframe()  # noqa: SLF001
-    level = 1
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "hither":
-        frame = frame.f_back
-        level += 1
-    warnings.warn(message, ThroughUprootWarning, stacklevel=level)
+    """Warn that uproot reads instead of hither."""
+    _warn(message, ThroughUprootWarning)
 
 
 def _as_library(found: Any, library: Library) -> Any:  # noqa: ANN401

@@ -11,6 +11,7 @@ import lzma
 import pickle
 import subprocess
 import sys
+import warnings
 
 import pytest
 from needs import python_package, require_network_namespaces
@@ -765,6 +766,43 @@ def test_an_unknown_size_is_not_counted_as_nothing(fs, unsized):
         assert fs.du(url, total=False) == {f"{url}/a": None, f"{url}/b": 4}
         with pytest.raises(NotImplementedError, match=r"1 of 2 files, as of \S+/d/a; the others have 4 bytes"):
             fs.du(url)
+
+
+def test_names_that_an_index_may_hide_are_told_once_for_a_tree(fs, client, tmp_path):
+    import fsspec.generic
+
+    pages = {"/d/": ["a.dat", "sub/"], "/d/sub/": ["b.dat"]}
+
+    def show_index(it) -> bool:
+        if it.command == "PROPFIND":
+            return it.answer(405)
+        links = "".join(f"<a href='{name}'>{name}</a>\n" for name in pages.get(it.name, []))
+        return bool(links) and it.html(f"<html><title>Index of {it.name}</title><pre>{links}</pre></html>")
+
+    files = {"/": None, "/d/": None, "/d/a.dat": b"a", "/d/.zarray": b"{}", "/d/sub/": None, "/d/sub/b.dat": b"b"}
+    mirror = tmp_path / "mirror"
+    mirror.mkdir()
+    (mirror / ".zarray").write_bytes(b"{}")
+    with foreign_server.serving(foreign_server.Site(files, show_index)) as server:
+        url = f"http://127.0.0.1:{server.port}/d"
+        for list_names in (
+            fs.find,
+            lambda url: list(fs.walk(url)),
+            fs.ls,
+            client.list,
+            lambda url: fs.glob(f"{url}/**"),
+        ):
+            with pytest.warns(hither.exceptions.HiddenNamesWarning, match=f"{url}/: .* may hide names") as told:
+                assert list_names(url)
+            assert len(told) == 1
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", hither.exceptions.HiddenNamesWarning)
+            # Names that begin with a dot match no pattern.
+            hither.Dataset(f"{url}/*.dat", client=client)
+            for _ in range(2):
+                with pytest.raises(hither.exceptions.HiddenNamesWarning):
+                    fsspec.generic.rsync(f"hither{url}", f"file://{mirror}", delete_missing=True)
+    assert (mirror / ".zarray").exists()
 
 
 def test_nothing_is_written_behind_a_link_in_the_folder_of_a_get(fs, unsized, tmp_path):
