@@ -26,7 +26,7 @@ use hither_http::server_timing::{self, ServerTiming};
 use hither_http::vector::ACCEPT_QUERY;
 use http::header::HeaderName;
 use http::request::Parts;
-use http::{Method, Request, Response, StatusCode, header};
+use http::{Method, Request, Response, StatusCode, Version, header};
 use hyper::body::Incoming;
 use std::sync::Arc;
 use tracing::field::Empty;
@@ -98,6 +98,7 @@ async fn dispatch(
         host::check_local(host.as_ref(), peer.address, &settings.names)?;
     }
     check_codings(&head)?;
+    check_length(&head)?;
     if head.method == Method::OPTIONS {
         let lots = context.lots.as_ref().and_then(|_| NamespacePath::parse(head.uri.path()).ok());
         return Ok(match lots.and_then(|path| lots::methods(&path)) {
@@ -179,6 +180,18 @@ fn check_codings(head: &Parts) -> Result<(), HttpError> {
             .with(header::ACCEPT_ENCODING, "identity"));
     }
     Ok(())
+}
+
+/// Fails for a request of HTTP/1.0 that has a body and does not state its length (RFC 1945 section
+/// 7.2.2). To hyper it is empty; the bytes that follow would be lost.
+fn check_length(head: &Parts) -> Result<(), HttpError> {
+    let has_body = matches!(head.method.as_str(), "PUT" | "POST" | "PATCH" | "PROPPATCH" | "QUERY");
+    let has_length = head.headers.contains_key(header::CONTENT_LENGTH);
+    if head.version > Version::HTTP_10 || !has_body || has_length {
+        return Ok(());
+    }
+    let what = format!("a {} of HTTP/1.0 needs a Content-Length", head.method);
+    Err(HttpError::new(StatusCode::LENGTH_REQUIRED, what).with(header::CONNECTION, "close"))
 }
 
 fn methods(context: &ServerContext) -> &'static str {

@@ -30,6 +30,28 @@ fn a_file_that_was_put_has_its_checksums() {
     }
 }
 
+/// Its bytes would count as another request, or as nothing.
+#[test]
+fn a_body_of_http_1_0_whose_length_is_not_stated_is_refused() {
+    for served in served() {
+        served.file("file", b"good");
+        for method in ["PUT", "POST", "PROPPATCH", "QUERY"] {
+            let mut stream = served.connect();
+            let head = format!("{method} /file HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+            stream.write_all(head.as_bytes()).unwrap();
+            let _ = stream.write_all(b"DELETE /file HTTP/1.0\r\n\r\n");
+            let reply = reply(&mut stream);
+            assert_eq!(reply.status, 411, "{method}");
+            assert!(reply.field("connection").unwrap().contains("close"), "{method}");
+            assert_eq!(served.get("/file", &[]).text(), "good", "{method}");
+        }
+        let mut stream = served.connect();
+        stream.write_all(b"PUT /file HTTP/1.0\r\nContent-Length: 3\r\n\r\nnew").unwrap();
+        assert_eq!(reply(&mut stream).status, 204);
+        assert_eq!(served.get("/file", &[]).text(), "new");
+    }
+}
+
 #[test]
 fn a_directory_that_only_looks_empty_is_removed_with_its_contents_only() {
     for served in served() {
