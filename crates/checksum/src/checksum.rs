@@ -159,6 +159,12 @@ impl Checksum {
 }
 
 impl Checksum {
+    /// The one of several checksums of a file that decides which bytes it has.
+    #[must_use]
+    pub fn strongest(all: &[Self]) -> Option<&Self> {
+        all.iter().max_by_key(|sum| sum.algorithm)
+    }
+
     /// The checksum of the bytes of this one followed by the `next_bytes` bytes of `next`; `None`
     /// if the algorithm is not combinable ([`Algorithm::is_combinable`]) or the two algorithms
     /// differ.

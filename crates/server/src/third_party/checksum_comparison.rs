@@ -17,8 +17,8 @@ pub(crate) struct ChecksumComparison {
 }
 
 impl ChecksumComparison {
-    /// Compares. If the other server reports none of the checksums that are known here, `compute`
-    /// computes one of those. Returns all checksums of the file that are known at the end.
+    /// Compares. The strongest checksum that the other server reports decides: `compute` computes
+    /// it if it is not known here. Returns all checksums of the file that are known at the end.
     ///
     /// # Errors
     ///
@@ -34,16 +34,15 @@ impl ChecksumComparison {
             Ok(_) => String::new(),
         };
         let reported = reported.unwrap_or_default();
-        let is_known = |one: &Checksum| passed.iter().any(|it| it.algorithm() == one.algorithm());
-        if !reported.iter().any(is_known) {
-            let Some(first) = reported.first() else {
-                if !is_required {
-                    return Ok(passed);
-                }
-                let what = format!("{other} provides no checksum, and one is required{why}");
-                return Err(Error::new(ErrorKind::Unsupported, what));
-            };
-            passed.push(compute(first.algorithm()).await?);
+        let Some(strongest) = Checksum::strongest(&reported) else {
+            if !is_required {
+                return Ok(passed);
+            }
+            let what = format!("{other} provides no checksum, and one is required{why}");
+            return Err(Error::new(ErrorKind::Unsupported, what));
+        };
+        if !passed.iter().any(|ours| ours.algorithm() == strongest.algorithm()) {
+            passed.push(compute(strongest.algorithm()).await?);
         }
         for theirs in &reported {
             let ours = passed.iter().find(|ours| ours.algorithm() == theirs.algorithm());
@@ -78,11 +77,14 @@ mod tests {
     const MD5: &str = "md5:5d41402abc4b2a76b9719d911017c592";
 
     #[test]
-    fn every_reported_checksum_is_compared_and_a_missing_one_computed() {
+    fn reported_checksums_are_compared_and_the_strongest_is_computed_if_it_is_missing() {
         assert_eq!(compare(Ok(&[ADLER]), &[ADLER], true).unwrap(), 1);
         assert_eq!(compare(Ok(&[MD5]), &[ADLER], true).unwrap(), 2);
-        assert_eq!(compare(Ok(&[MD5, ADLER]), &[ADLER], true).unwrap(), 1);
-        for reported in [&["adler32:1"][..], &["md5:00"], &[ADLER, "crc32c:1"]] {
+        assert_eq!(compare(Ok(&[MD5, ADLER]), &[ADLER], true).unwrap(), 2);
+        let other = "md5:00000000000000000000000000000000";
+        for reported in
+            [&["adler32:1"][..], &[other], &[ADLER, "crc32c:1"], &[ADLER, other], &[other, ADLER]]
+        {
             let error = compare(Ok(reported), &[ADLER, "crc32c:9a71bb4c"], false).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Corrupt, "{reported:?}");
         }

@@ -71,7 +71,7 @@ impl ReplicaList {
             piece_bytes: pieces.length,
             checksums: pieces.digests.clone(),
         });
-        let checksum = file.digests.iter().max_by_key(|sum| sum.algorithm()).cloned();
+        let checksum = Checksum::strongest(&file.digests).cloned();
         Self {
             name: file.name.clone(),
             size: file.size,
