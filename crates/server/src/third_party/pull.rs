@@ -30,8 +30,6 @@ struct Pull {
     copy_request: CopyRequest,
     remote: Arc<PullSourceStorage>,
     target: Arc<PullTarget>,
-    /// The size of the file, if known.
-    size: Option<u64>,
     streams: usize,
     replace: bool,
     /// The conditions of the request on the target.
@@ -71,7 +69,7 @@ pub(crate) async fn handle(
     let target = Arc::new(target);
     let space = Arc::<PullTarget>::clone(&target);
     let other = &copy_request.other;
-    let remote = Arc::new(PullSourceStorage::new(&copier.network, other, size, space));
+    let remote = Arc::new(PullSourceStorage::new(&copier.network, other, space));
     let copier = Arc::clone(copier);
     let interval = copier.settings.marker();
     let source = Arc::clone(remote.source());
@@ -80,7 +78,7 @@ pub(crate) async fn handle(
     let clean_up = async move { discarded.give_up() };
     let replace = replace && may_replace;
     let precondition = conditions.on_target();
-    let pull = Pull { copier, copy_request, remote, target, size, streams, replace, precondition };
+    let pull = Pull { copier, copy_request, remote, target, streams, replace, precondition };
     let copy = MarkedCopy { work: pull.run(), clean_up, progress, interval, slot };
     let body = ResponseBody::Stream(perf_markers::run_reported(copy));
     let response = ServerResponse::empty(StatusCode::ACCEPTED).with(header::CONTENT_TYPE, TYPE);
@@ -125,9 +123,8 @@ impl Pull {
 
     /// Fetches the whole file.
     async fn fetch(&self) -> Result<()> {
+        // As a file that is given by its URL alone: a page in its place is noticed (`identify`).
         let mut options = CopyOptions::default();
-        // With a known size, the storage reports the kind of the path.
-        options.recursive = self.size.is_some();
         options.verify = Verify::Algorithm(Algorithm::Adler32);
         options.budget_bytes = BUDGET_BYTES;
         options.retry = self.copier.network.config().retry_policy();

@@ -233,6 +233,12 @@ impl Storage for PullTargetStorage {
                 target.reserve(options.size, true).await.map_err(local_error)?
             }
             Some(Some(size)) if size == options.size => {}
+            // Servers that generate a page for each request state 0 where they do not know it.
+            Some(Some(size)) if size > 0 => {
+                let seen = options.size;
+                let what = format!("the source states {size} bytes, and sends a file of {seen}");
+                return Err(Error::new(ErrorKind::Changed, what));
+            }
             _ => target.begin(Some(options.size)).await.map_err(local_error)?,
         }
         let over = || Error::new(ErrorKind::Cancelled, OVER);

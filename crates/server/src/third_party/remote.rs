@@ -6,7 +6,7 @@ use crate::third_party::perf_markers::one_line;
 use async_trait::async_trait;
 use hither_checksum::{Algorithm, Checksum};
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::storage::{DirEntry, FileKind, Storage};
+use hither_core::storage::{DirEntry, Storage};
 use hither_core::{Request, Source};
 use hither_http::ResponseHead;
 use hither_http::digest::{self, WANT_DIGEST, WANT_REPR_DIGEST};
@@ -148,11 +148,11 @@ pub(crate) fn denied(name: &dyn std::fmt::Display, code: u16, copy_request: &Cop
 }
 
 /// A storage that contains only the file. Its checksums are requested during the copy, all
-/// together.
+/// together. It states no metadata: a copy would trust the size of a first HEAD as that of a
+/// listing, and the same page of HTML may answer all requests.
 #[derive(Debug)]
 pub(crate) struct PullSourceStorage {
     location: Location,
-    size: Option<u64>,
     source: Arc<HttpSource>,
 }
 
@@ -162,12 +162,11 @@ impl PullSourceStorage {
     pub(crate) fn new(
         network: &Arc<Network>,
         location: &Location,
-        size: Option<u64>,
         space: Arc<dyn SpoolSpace>,
     ) -> Self {
         let source = HttpSource::new(location.clone(), Arc::clone(network));
         let source = Arc::new(source.with_spool_space(space));
-        Self { location: location.clone(), size, source }
+        Self { location: location.clone(), source }
     }
 
     /// The source through which the file is read.
@@ -187,13 +186,9 @@ impl Storage for PullSourceStorage {
         self.location.root().to_string()
     }
 
-    async fn stat(&self, path: &str) -> Result<DirEntry> {
-        let Some(size) = self.size else {
-            let what = format!("{}: the size of the file is not known", self.location);
-            return Err(Error::new(ErrorKind::Unsupported, what));
-        };
-        // The version comes with the first bytes.
-        Ok(DirEntry::new(path, FileKind::File, size))
+    async fn stat(&self, _: &str) -> Result<DirEntry> {
+        let what = format!("{}: the first bytes show the version of the file", self.location);
+        Err(Error::new(ErrorKind::Unsupported, what))
     }
 
     fn source(&self, _: &str) -> Result<Arc<dyn Source>> {

@@ -404,6 +404,30 @@ fn a_pull_gets_the_right_bytes_or_fails() {
 }
 
 #[test]
+fn a_page_in_place_of_the_source_replaces_nothing() {
+    let here = served();
+    here.file("file.root", b"good");
+    for fault in [ReadFault::Page, ReadFault::Login(302)] {
+        let planned = ["HEAD", "GET"].map(|method| PlannedFault {
+            method,
+            nth: 0,
+            times: usize::MAX,
+            fault: WebDavFault::Read(fault.clone()),
+        });
+        let there = MockWebDavServer::behaving(WebDavBehaviour::default(), planned.to_vec());
+        let there = there.unwrap();
+        there.store("/d/file.root", b"root");
+        let source = there.url_of("/d/file.root");
+        let line = last_line(&here.pull("/file.root", &source, &["Overwrite: T"]));
+        assert!(line.starts_with("failure: ") && line.contains("HTML page"), "{fault:?}: {line}");
+        assert_eq!(here.get("/file.root", &[]).text(), "good", "{fault:?}");
+        // A page that is named as one is the file.
+        let page = here.pull("/file.html", &there.url_of("/d/file.html"), &["Overwrite: T"]);
+        assert_eq!(last_line(&page), "success: Created", "{fault:?}");
+    }
+}
+
+#[test]
 fn copies_above_the_limit_are_rejected() {
     let (here, there) = (served_with(|it| it.transfers = 1), served());
     there.file("file", b"there");
