@@ -35,7 +35,8 @@
 //! tags differ between servers and are compared only with those of the same replica, by its own
 //! [`VersionBinding`](hither_core::VersionBinding). Where the file's checksum is known, the
 //! checksum of a replica other than the first is requested before its use, if its server can
-//! compute one.
+//! compute one. Replicas that only a response names are compared with the others before their bytes
+//! are used (`replica/admission.rs`).
 //!
 //! The search for replicas, in catalogues and at servers, is a [`ReplicaDiscovery`] that transport
 //! implements; nothing here connects to a server.

@@ -25,6 +25,7 @@ use hither_core::sync::lock;
 use hither_core::{Clock, Endpoint, Limits, LinkEstimate};
 use origins::Origins;
 use replica::ActiveReplica;
+use replica::admission::Senders;
 use selection::Candidates;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -66,6 +67,7 @@ pub struct Replicas {
     health: Arc<Health>,
     discover: Option<Box<dyn ReplicaDiscovery>>,
     first: Arc<ActiveReplica>,
+    senders: Senders,
     state: Mutex<State>,
 }
 
@@ -94,7 +96,7 @@ impl Replicas {
     /// A file with its first replica; the state of servers is shared through `health`.
     #[must_use]
     pub fn new(first: Replica, health: Arc<Health>, config: ReplicasConfig) -> Self {
-        let first = Arc::new(ActiveReplica::new(0, first));
+        let first = Arc::new(ActiveReplica::new(0, first, false));
         let state = State {
             replicas: vec![Arc::clone(&first)],
             names: HashSet::from([first.name()]),
@@ -109,7 +111,8 @@ impl Replicas {
             discovered: false,
             notices: Vec::new(),
         };
-        Self { config, health, discover: None, first, state: Mutex::new(state) }
+        let senders = Senders::default();
+        Self { config, health, discover: None, first, senders, state: Mutex::new(state) }
     }
 
     /// Sets the size of the file in bytes and its checksum from a catalogue: replicas that differ
@@ -138,12 +141,22 @@ impl Replicas {
         self
     }
 
-    /// Adds a replica at the end of the order, unless it is there already.
+    /// Adds a replica that the user names at the end of the order, unless it is there already.
     pub fn add(&self, replica: Replica) {
+        self.insert(replica, false);
+    }
+
+    /// The same for a replica that only a response of a server names: its bytes are not mixed with
+    /// those of others of which nothing but the size is the same.
+    pub fn add_found(&self, replica: Replica) {
+        self.insert(replica, true);
+    }
+
+    fn insert(&self, replica: Replica, is_found: bool) {
         let mut state = self.state();
         if state.names.insert(replica.source.name()) {
             let number = state.replicas.len();
-            state.replicas.push(Arc::new(ActiveReplica::new(number, replica)));
+            state.replicas.push(Arc::new(ActiveReplica::new(number, replica, is_found)));
         }
     }
 
@@ -220,7 +233,7 @@ impl Replicas {
         let Some(found) = discover.locate(errors).await else { return false };
         self.state().discovered = true;
         let before = self.state().replicas.len();
-        found.into_iter().for_each(|replica| self.add(replica));
+        found.into_iter().for_each(|replica| self.add_found(replica));
         self.state().replicas.len() > before
     }
 
@@ -331,6 +344,7 @@ impl Source for Replicas {
     }
 
     fn forget_version(&self) {
+        lock(&self.senders).clear();
         let mut state = self.state();
         state.size = None;
         state.replicas.iter().for_each(|replica| replica.forget_version());

@@ -217,13 +217,16 @@ impl Network {
         for known in self.known_servers(source.location(), &Method::GET) {
             all.add(self.replica(known));
         }
+        // The director of a federation is the catalogue that a `pelican://` URL names.
+        let add: fn(&Replicas, Replica) =
+            if source.location().is_named() { Replicas::add } else { Replicas::add_found };
         let network = Arc::downgrade(self);
         let all = Arc::downgrade(all);
         source.when_linked(Box::new(move |links: &MetalinkLinks, about: &Location| {
             let (Some(network), Some(all)) = (network.upgrade(), all.upgrade()) else { return };
             for link in &links.replicas {
                 if let Ok(place) = about.beside(&link.url) {
-                    all.add(network.replica(place));
+                    add(&all, network.replica(place));
                 }
             }
             let document = links.documents.first().and_then(|url| about.beside(url).ok());
@@ -232,15 +235,24 @@ impl Network {
                 // The data in progress does not depend on it.
                 runtime.spawn(async move {
                     if let Ok(found) = network.discover_soon(&document).await {
-                        network.enlist(&all, found);
+                        network.enlist_by(Replicas::add_found, &all, found);
                     }
                 });
             }
         }));
     }
 
-    /// Adds the replicas of a document.
+    /// Adds the replicas of a document that the user names.
     pub fn enlist(self: &Arc<Self>, all: &Replicas, found: ReplicaList) {
+        self.enlist_by(Replicas::add, all, found);
+    }
+
+    fn enlist_by(
+        self: &Arc<Self>,
+        add: fn(&Replicas, Replica),
+        all: &Replicas,
+        found: ReplicaList,
+    ) {
         debug!(replicas = found.locations.len(), "replicas found");
         if found.is_unverifiable {
             let what = "its Metalink document states checksums of unknown algorithms only";
@@ -249,7 +261,7 @@ impl Network {
         all.expect(found.size, found.checksum);
         found.pieces.into_iter().for_each(|pieces| all.expect_pieces(pieces));
         for location in found.locations {
-            all.add(self.replica(location));
+            add(all, self.replica(location));
         }
     }
 

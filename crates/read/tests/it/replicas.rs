@@ -305,6 +305,40 @@ async fn bytes_of_replicas_that_agree_in_size_only_are_reported() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn bytes_of_a_replica_that_only_a_response_names_are_mixed_only_with_those_of_its_version() {
+    let of =
+        |validator: &str| source().with_fault(0, Fault::Change { validator: validator.to_owned() });
+    let cut = || source().with_max_connections(1).with_fault(0, Fault::Cut { after: 300_000 });
+    let dead = || source().with_fault(0, Fault::Fail(Error::new(ErrorKind::Unavailable, "no")));
+    for (first, other, is_found, is_ok) in [
+        (cut(), of(FIRST_VALIDATOR), true, true),
+        (cut(), of("\"second\""), false, true),
+        (cut(), of("\"second\""), true, false),
+        (dead(), of("\"second\""), true, true),
+    ] {
+        let case = format!("{first:?} {is_found} {is_ok}");
+        let sources = [first, other].map(Arc::new);
+        let all = replicas(&sources[..1]);
+        let add = if is_found { Replicas::add_found } else { Replicas::add };
+        add(&all, replica(&sources[1], 1));
+        let request = Request { ranges: vec![0..1_000_000], ..Request::default() };
+        let fetched = all.fetch(request.clone(), Box::new(drop)).await;
+        assert_eq!(fetched.is_ok(), is_ok, "{case}: {fetched:?}");
+        let brought: Vec<_> = all.reports().iter().map(|it| it.bytes > 0).collect();
+        assert_eq!(brought[1], is_ok, "{case}");
+        if !is_ok {
+            assert!(all.notices().join("\n").contains("neither its date"), "{case}");
+            // The first one goes on alone.
+            all.fetch(request, Box::new(drop)).await.unwrap();
+        } else if is_found && !brought[0] {
+            // The whole file comes from the other one.
+            all.fetch(request, Box::new(drop)).await.unwrap();
+            assert_eq!(all.reports()[0].bytes, 0, "{case}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_silent_replica_is_hedged() {
     let silent = Arc::new(source().with_fault(0, Fault::Stall { after: 5_000 }));
     let sources = [silent, Arc::new(source())];

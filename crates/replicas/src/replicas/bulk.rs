@@ -126,11 +126,25 @@ impl ReplicaSet for Replicas {
     }
 
     fn agreed_checksum(&self) -> Option<Checksum> {
-        let mut stated = self.state().stated.clone();
+        let (mut stated, trusted) = {
+            let state = self.state();
+            let is_trusted = |number: usize| {
+                state.replicas.get(number).is_some_and(|replica| replica.is_trusted())
+            };
+            let numbers = state.stated.iter().map(|(number, _)| *number);
+            let trusted: Vec<usize> = numbers.filter(|number| is_trusted(*number)).collect();
+            (state.stated.clone(), trusted)
+        };
         stated.sort_by_key(|(replica, _)| *replica);
-        let votes = |one: &Checksum| stated.iter().filter(|(_, other)| other == one).count();
+        // Replicas that only a response names do not outvote the others.
+        let is_voter =
+            |(number, _): &&(usize, Checksum)| trusted.is_empty() || trusted.contains(number);
+        let votes = |one: &Checksum| {
+            stated.iter().filter(is_voter).filter(|(_, other)| other == one).count()
+        };
         // `max_by_key` returns the last of equal maxima, so the order is reversed.
-        let most = stated.iter().rev().max_by_key(|(_, one)| votes(one)).map(|(_, one)| one);
+        let voters = stated.iter().rev().filter(is_voter);
+        let most = voters.max_by_key(|(_, one)| votes(one)).map(|(_, one)| one);
         let agreed = self.expected_checksum().or_else(|| most.cloned())?;
         for (replica, other) in &stated {
             if other.algorithm() == agreed.algorithm() && *other != agreed {

@@ -2,6 +2,7 @@
 
 use super::dedup_sink::DedupSink;
 use super::failure::{FailureScope, classify};
+use super::replica::admission::{Admission, Senders};
 use super::replica::{ActiveReplica, Running};
 use super::selection::Candidates;
 use super::{HEDGE_FLOOR_BYTES, Replicas};
@@ -166,6 +167,9 @@ impl Replicas {
         // the store.
         let bound = || request.version.validator().map(str::to_owned);
         let given = request.validator.or_else(bound);
+        let senders = self.compared_senders();
+        let admission = Admission::new(replica, &self.first, given.as_deref(), senders);
+        let admission = Arc::new(admission);
         let validator = given.filter(|_| Arc::ptr_eq(replica, &self.first));
         let version = replica.version();
         let is_first = Arc::ptr_eq(replica, &self.first);
@@ -178,9 +182,10 @@ impl Replicas {
             let here = version.clone();
             let asked = request_version.clone();
             let sender = Arc::clone(replica);
+            let admission = Arc::clone(&admission);
             let mut is_bound = false;
             Box::new(move |part| {
-                if needs_size && here.size() != size {
+                if needs_size && here.size() != size || !admission.is_given() {
                     return;
                 }
                 if here.size().is_none() {
@@ -210,6 +215,7 @@ impl Replicas {
             let all = running.arrived().saturating_add(request.requested_bytes());
             let kept = running.all_kept();
             let fetched = replica.source().fetch(request, sink()).await.and_then(with_size);
+            let fetched = admission.outcome().and(fetched);
             let is_changed = |error: &Error| error.kind() == ErrorKind::Changed;
             // Fewer bytes are completed by another replica that has the same version.
             if fetched.as_ref().is_err_and(is_changed)
@@ -233,6 +239,15 @@ impl Replicas {
             total = ResponseMeta { unasked_bytes, ..response };
         }
         Ok(total)
+    }
+
+    /// The replicas that have sent bytes, unless a checksum of the file or of its pieces decides
+    /// about all bytes at the end.
+    fn compared_senders(&self) -> Option<Senders> {
+        let state = self.state();
+        let is_verified =
+            state.pieces.is_some() || state.checksum.is_some() && state.origins.is_some();
+        (!is_verified).then(|| Arc::clone(&self.senders))
     }
 
     /// The size of the file at another replica that has sent bytes of it. Fails if one has sent

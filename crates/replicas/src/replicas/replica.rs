@@ -1,5 +1,7 @@
 //! One replica of a file: its load, speed, version, and exclusion.
 
+pub(super) mod admission;
+
 use super::failure::{FailureScope, classify};
 use super::rate_meter::RateMeter;
 use futures_core::future::BoxFuture;
@@ -69,13 +71,15 @@ pub(super) struct ActiveReplica {
     pub(super) compared: AtomicBool,
     /// The checksum is that of the catalogue.
     pub(super) is_equal: AtomicBool,
+    /// Only a response of a server names it.
+    is_found: bool,
     version: Mutex<VersionBinding>,
     /// Bytes per second of its requests, smoothed.
     speed: Mutex<Option<f64>>,
 }
 
 impl ActiveReplica {
-    pub(super) fn new(number: usize, replica: Replica) -> Self {
+    pub(super) fn new(number: usize, replica: Replica, is_found: bool) -> Self {
         Self {
             number,
             replica,
@@ -88,6 +92,7 @@ impl ActiveReplica {
             sent_unsized: AtomicBool::new(false),
             compared: AtomicBool::new(false),
             is_equal: AtomicBool::new(false),
+            is_found,
             version: Mutex::default(),
             speed: Mutex::new(None),
         }
@@ -194,12 +199,15 @@ impl ActiveReplica {
     }
 
     /// Returns true if more than the size shows that this is the same file as `first`: the checksum
-    /// of the catalogue, or a validator that both servers state.
+    /// of the catalogue, or a strong entity tag or a date that both servers state.
     pub(super) fn agrees_with(&self, first: &Self) -> bool {
-        let own = self.version();
-        let validator = own.validator().filter(|validator| !validator.starts_with("W/"));
-        self.is_equal.load(Ordering::Relaxed)
-            || validator.is_some() && validator == first.version().validator()
+        self.is_equal.load(Ordering::Relaxed) || self.version().agrees_with(&first.version())
+    }
+
+    /// Returns true if the user, a catalogue that the user named, or its checksum says that this is
+    /// the file. Servers name replicas by static fields, and may be wrong.
+    pub(super) fn is_trusted(&self) -> bool {
+        !self.is_found || self.is_equal.load(Ordering::Relaxed)
     }
 
     pub(super) fn forget_version(&self) {
