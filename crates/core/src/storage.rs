@@ -19,6 +19,7 @@ mod path;
 mod read_back;
 mod removal;
 pub mod replica_set;
+mod staging_state;
 mod timestamp;
 mod tree;
 mod version;
@@ -31,6 +32,7 @@ pub use path::{
 };
 pub use read_back::{check_written, read_back};
 pub use removal::DirectoryRemoval;
+pub use staging_state::StagingState;
 pub use timestamp::{from_1970, since_1970};
 pub use tree::{
     MAX_SMALL_BYTES, MAX_TREE_PATHS, StoredEntry, TreeEvent, TreeEvents, TreeFile, TreeRequest,
@@ -106,17 +108,6 @@ impl DirEntry {
     pub fn shown_size(&self) -> String {
         self.size.map_or_else(|| "an unknown number of bytes".into(), |it| format!("{it} bytes"))
     }
-}
-
-/// Progress of a file that is to be staged from tape to disk.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StagingState {
-    /// Not on disk yet.
-    Waiting,
-    /// On disk.
-    Online,
-    /// Staging failed, for this reason.
-    Failed(String),
 }
 
 /// Options of a write.

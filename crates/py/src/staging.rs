@@ -59,7 +59,7 @@ impl Staging {
             let mut states = vec![StagingState::Waiting; files];
             let limit = timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
             StagingRequest::follow(&requests, &mut states, limit, |_| {}).await?;
-            let left = states.iter().filter(|state| **state == StagingState::Waiting).count();
+            let left = states.iter().filter(|state| !state.is_final()).count();
             if left == 0 { Ok(states) } else { Err(late(left, states.len())) }
         };
         Ok(Job::new(&client, follow, names))
@@ -74,7 +74,7 @@ fn late(left: usize, files: usize) -> Error {
 
 fn names(states: Vec<StagingState>, py: Python<'_>) -> PyResult<Py<PyAny>> {
     let name = |state| match state {
-        StagingState::Waiting => "waiting".to_owned(),
+        StagingState::Waiting | StagingState::Unlisted => "waiting".to_owned(),
         StagingState::Online => "online".to_owned(),
         StagingState::Failed(why) => format!("failed: {why}"),
     };

@@ -16,8 +16,8 @@ OFFLINE, ONLINE = 190, 10
 class TapeServer(LoopbackServer):
     """Files, some of which are on tape: each query of the progress brings `step` more of them to disk."""
 
-    def __init__(self, files: dict[str, bytes], offline: set[str], step: int = 40, lost: str = ""):
-        self.files, self.offline, self.step, self.lost = files, set(offline), step, lost
+    def __init__(self, files: dict[str, bytes], offline: set[str], step: int = 40, lost: str = "", dropped: str = ""):
+        self.files, self.offline, self.step, self.lost, self.dropped = files, set(offline), step, lost, dropped
         self.asked: list[tuple[str, str, dict]] = []
         self.read_offline: list[str] = []
         tape = self
@@ -47,7 +47,7 @@ class TapeServer(LoopbackServer):
                     return self.told(200, {"sitename": "test", "endpoints": [{"uri": uri, "version": "v1"}]})
                 if self.path == "/api/v1/stage/request-1":
                     tape.asked.append(("GET", self.path, {}))
-                    states = [tape.state(path) for path in tape.requested]
+                    states = [tape.state(path) for path in tape.requested if path != tape.dropped]
                     tape.offline -= set(sorted(tape.offline)[: tape.step])
                     return self.told(200, {"id": "request-1", "files": states})
                 content = tape.files.get(self.path)
@@ -138,6 +138,17 @@ def test_a_file_that_cannot_be_staged_fails_alone(hither, files, tmp_path):
         told = hither("cp", "--json", "--no-store", "--stage", *map(tape.url, paths), tmp_path)
         assert told.code == 5 and told.json["files"] == 2, told.err
         assert "the tape is broken" in told.json["failures"][0]["error"]["message"]
+
+
+def test_a_file_that_the_request_does_not_have_any_more_fails_alone(hither, files, tmp_path):
+    paths = sorted(files)[:3]
+    with TapeServer(files, set(paths), step=1, dropped=paths[0]) as tape:
+        copied = hither("cp", "--json", "--no-store", "--stage", *map(tape.url, paths), tmp_path)
+        assert copied.code == 5 and copied.json["files"] == 2, copied.err
+        waited = hither("stage", "--wait", "--json", *map(tape.url, paths))
+        assert waited.code == 5 and len(waited.json["requests"][0]["online"]) == 2, waited.err
+        for told in (copied.json["failures"][0], waited.json["errors"][0]):
+            assert "does not have this file" in told["error"]["message"], told
 
 
 def test_stage_requests_waits_releases_and_cancels(hither, files):

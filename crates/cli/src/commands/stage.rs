@@ -79,7 +79,7 @@ pub(crate) fn run(client: &Client, request: &Stage, json: bool) -> Result<(), Co
             outcome.failed(&url, Error::new(ErrorKind::Unavailable, what).into());
         }
     }
-    let left = states.iter().filter(|state| **state == StagingState::Waiting).count();
+    let left = states.iter().filter(|state| !state.is_final()).count();
     if request.wait && left > 0 {
         let what =
             format!("{left} of {} are not on disk yet ({GOES_ON})", counted(urls.len(), "file"));

@@ -46,14 +46,15 @@ impl StagingRequest {
     }
 
     /// Requests the states of the files of `requests`, except of requests that have ended. `states`
-    /// has an element for each file of the caller's list, [`StagingState::Waiting`] at first.
+    /// has an element for each file of the caller's list, [`StagingState::Waiting`] at first. A
+    /// file that a server does not mention is [`StagingState::Unlisted`].
     ///
     /// # Errors
     ///
     /// As [`StagingRequest::progress`].
     pub async fn poll(requests: &[Self], states: &mut [StagingState]) -> Result<()> {
         for request in requests {
-            let is_waiting = |nth: &usize| states.get(*nth) == Some(&StagingState::Waiting);
+            let is_waiting = |nth: &usize| states.get(*nth).is_some_and(|it| !it.is_final());
             if !request.urls.iter().any(is_waiting) {
                 continue;
             }

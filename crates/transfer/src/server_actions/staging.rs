@@ -66,7 +66,7 @@ impl StagingWait {
     /// The error of a poll: of the tenth in a row if servers cannot be reached, or of the last one
     /// within the limit.
     pub async fn next(&mut self) -> Result<Vec<(usize, StagingState)>> {
-        while self.states.contains(&StagingState::Waiting) {
+        while self.states.iter().any(|state| !state.is_final()) {
             if !self.pause.is_zero() {
                 let left = self.limit.saturating_sub(self.clock.now());
                 if left.is_zero() {
@@ -106,9 +106,12 @@ impl StagingWait {
     fn settled(&mut self, states: Vec<StagingState>) -> Vec<(usize, StagingState)> {
         let mut settled = Vec::new();
         for (nth, (slot, state)) in self.states.iter_mut().zip(states).enumerate() {
-            if *slot == StagingState::Waiting && state != StagingState::Waiting {
-                *slot = state.clone();
-                settled.push((nth, state));
+            if slot.is_final() {
+                continue;
+            }
+            *slot = slot.then(state);
+            if slot.is_final() {
+                settled.push((nth, slot.clone()));
             }
         }
         settled
@@ -212,6 +215,21 @@ mod tests {
         // The pause after the poll that failed is random.
         let waited = begun.elapsed().as_millis();
         assert!((200 + 300 + 300..=200 + 900 + 300).contains(&waited), "{waited}");
+        assert_eq!(wait.next().await.unwrap(), []);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_that_two_polls_in_a_row_do_not_mention_has_failed() {
+        use StagingState::{Failed, Online, Unlisted, Waiting};
+        let mut wait = wait([
+            Ok(vec![Unlisted, Waiting]),
+            Ok(vec![Waiting, Unlisted]),
+            Ok(vec![Unlisted, Unlisted]),
+            Ok(vec![Online, Unlisted]),
+        ]);
+        let settled = wait.next().await.unwrap();
+        assert!(matches!(settled.as_slice(), [(1, Failed(_))]), "{settled:?}");
+        assert_eq!(wait.next().await.unwrap(), [(0, Online)]);
         assert_eq!(wait.next().await.unwrap(), []);
     }
 

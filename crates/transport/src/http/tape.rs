@@ -155,7 +155,7 @@ impl TapeApi {
             progress.files.iter().map(|file| (plain(&file.path), file)).collect();
         Ok(paths
             .iter()
-            .map(|path| states.get(plain(path)).map_or(StagingState::Waiting, state))
+            .map(|path| states.get(plain(path)).map_or(StagingState::Unlisted, state))
             .collect())
     }
 
@@ -228,12 +228,17 @@ impl TapeApi {
 }
 
 fn state(file: &&FileProgress) -> StagingState {
-    let why = || file.error.clone().unwrap_or_else(|| "the server states no reason".to_owned());
+    let error = file.error.as_deref().filter(|error| !error.trim().is_empty());
+    let is_on_disk = file.on_disk;
+    let failed = |why: &str| StagingState::Failed(error.unwrap_or(why).to_owned());
     match file.state.as_deref() {
-        Some("COMPLETED") => StagingState::Online,
-        Some("FAILED" | "CANCELLED") => StagingState::Failed(why()),
-        _ if file.on_disk == Some(true) => StagingState::Online,
-        _ if file.error.is_some() => StagingState::Failed(why()),
+        Some("COMPLETED") if is_on_disk == Some(false) => {
+            failed("the server says COMPLETED, and that the file is not on disk")
+        }
+        Some("COMPLETED") if error.is_none() => StagingState::Online,
+        Some("COMPLETED" | "FAILED" | "CANCELLED") => failed("the server states no reason"),
+        _ if is_on_disk == Some(true) => StagingState::Online,
+        _ if error.is_some() => failed(""),
         _ => StagingState::Waiting,
     }
 }
@@ -253,3 +258,5 @@ fn parsed<T: DeserializeOwned>(from: &Location, body: &[u8]) -> Result<T> {
         Error::new(ErrorKind::Protocol, what)
     })
 }
+/// The state of a file. A server ends a request as a whole, and removes files from its disk before
+/// and after: a file counts as staged unless the same response contradicts that.

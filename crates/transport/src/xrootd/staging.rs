@@ -126,7 +126,8 @@ impl XrootdPath {
             Some(file) if !file.error_text.is_empty() => {
                 StagingState::Failed(file.error_text.clone())
             }
-            _ => StagingState::Waiting,
+            Some(_) => StagingState::Waiting,
+            None => StagingState::Unlisted,
         };
         Ok(Some(paths.iter().map(state).collect()))
     }
