@@ -3,9 +3,11 @@
 //! A server names the API under `/.well-known/wlcg-tape-rest-api`. A request to stage is one POST
 //! for any number of files, and gets an id, under which it is polled, cancelled and released. Paths
 //! are those of the server's namespace. The response is not trusted: unknown states count as
-//! waiting, and files that it does not mention as unknown.
+//! waiting, and files that it does not mention as unknown. Changes are believed by the rules of
+//! [`change`](crate::http::call::change): no page confirms one.
 
 use crate::http::call::HttpRequest;
+use crate::http::call::change::Seen;
 use crate::http::request_body::RequestBody;
 use crate::http::status_error;
 use crate::location::Location;
@@ -139,8 +141,9 @@ impl TapeApi {
     /// As [`Network::call`], and the refusal of the server.
     pub async fn stage(&self, paths: &[String]) -> Result<String> {
         let files: Vec<_> = paths.iter().map(|path| json!({ "path": path })).collect();
-        let body = self.post("stage", &json!({ "files": files })).await?;
-        Ok(parsed::<Accepted>(&self.base, &body)?.request_id)
+        let call = self.request("stage", Some(&json!({ "files": files })))?;
+        let reply = self.network.change(call).await?.confirmed("POST")?;
+        Ok(parsed::<Accepted>(&self.base, &reply.body)?.request_id)
     }
 
     /// The states of the files of a request, in the order of `paths`.
@@ -149,7 +152,7 @@ impl TapeApi {
     ///
     /// As [`TapeApi::stage`].
     pub async fn progress(&self, request: &str, paths: &[String]) -> Result<Vec<StagingState>> {
-        let body = self.ask(Method::GET, &format!("stage/{}", encoded(request)), None).await?;
+        let body = self.ask(&format!("stage/{}", encoded(request)), None).await?;
         let progress: Progress = parsed(&self.base, &body)?;
         let states: HashMap<&str, &FileProgress> =
             progress.files.iter().map(|file| (plain(&file.path), file)).collect();
@@ -165,8 +168,17 @@ impl TapeApi {
     ///
     /// As [`TapeApi::stage`].
     pub async fn cancel(&self, request: &str, paths: &[String]) -> Result<()> {
-        let to = format!("stage/{}/cancel", encoded(request));
-        self.post(&to, &json!({ "paths": paths })).await.map(drop)
+        // A file that is on disk, or has failed, is not being staged any more.
+        let look = || async {
+            let states = self.progress(request, paths).await?;
+            let has = |state: &StagingState| states.contains(state);
+            Ok(match (has(&StagingState::Waiting), has(&StagingState::Unlisted)) {
+                (true, _) => Seen::Undone,
+                (_, true) => Seen::Unclear,
+                _ => Seen::Done,
+            })
+        };
+        self.change(&format!("stage/{}/cancel", encoded(request)), paths, look).await
     }
 
     /// Lets these files of a request leave the disk.
@@ -175,8 +187,9 @@ impl TapeApi {
     ///
     /// As [`TapeApi::stage`].
     pub async fn release(&self, request: &str, paths: &[String]) -> Result<()> {
-        let to = format!("release/{}", encoded(request));
-        self.post(&to, &json!({ "paths": paths })).await.map(drop)
+        // No response of the API shows which files are released.
+        let look = || std::future::ready(Ok(Seen::Unclear));
+        self.change(&format!("release/{}", encoded(request)), paths, look).await
     }
 
     /// The locality of files, in the order of `paths`. Stages nothing.
@@ -185,7 +198,7 @@ impl TapeApi {
     ///
     /// As [`TapeApi::stage`].
     pub async fn archive_info(&self, paths: &[String]) -> Result<Vec<FileLocality>> {
-        let body = self.post("archiveinfo", &json!({ "paths": paths })).await?;
+        let body = self.ask("archiveinfo", Some(&json!({ "paths": paths }))).await?;
         let found: Vec<ArchiveInfo> = parsed(&self.base, &body)?;
         let known: HashMap<&str, &ArchiveInfo> =
             found.iter().map(|info| (plain(&info.path), info)).collect();
@@ -201,32 +214,50 @@ impl TapeApi {
         Ok(paths.iter().map(locality).collect())
     }
 
-    async fn post(&self, below: &str, body: &serde_json::Value) -> Result<Bytes> {
-        self.ask(Method::POST, below, Some(Bytes::from(body.to_string()))).await
+    /// Sends a change of these files of a request, which `look` shows.
+    async fn change<L>(
+        &self,
+        below: &str,
+        paths: &[String],
+        look: impl Fn() -> L + Send + Sync,
+    ) -> Result<()>
+    where
+        L: Future<Output = Result<Seen>> + Send,
+    {
+        let call = self.request(below, Some(&json!({ "paths": paths })))?;
+        let refused = self.network.carry_out(&call, look).await?;
+        refused.map_or(Ok(()), |reply| Err(status_error::of_response(&reply, "POST")))
     }
 
-    async fn ask(&self, method: Method, below: &str, body: Option<Bytes>) -> Result<Bytes> {
-        let base = self.base.to_string();
-        let location = self.base.join(&format!("{}/{below}", base.trim_end_matches('/')))?;
-        let name = method.to_string();
-        let mut call = HttpRequest::new(method, location).with(header::ACCEPT, "application/json");
-        call.max_reply_bytes = MAX_BYTES;
-        if let Some(body) = body {
-            call = call
-                .with(header::CONTENT_TYPE, "application/json")
-                .with_content(RequestBody::Bytes(body));
-        }
+    /// The body of a response that changes nothing.
+    async fn ask(&self, below: &str, body: Option<&serde_json::Value>) -> Result<Bytes> {
+        let call = self.request(below, body)?;
+        let method = call.method.clone();
         let reply = self.network.call(call).await?;
         match reply.status {
-            StatusCode::OK
-            | StatusCode::CREATED
-            | StatusCode::ACCEPTED
-            | StatusCode::NO_CONTENT => Ok(reply.body),
-            _ => Err(status_error::of_response(&reply, &name)),
+            StatusCode::OK => Ok(reply.body),
+            _ => Err(status_error::of_response(&reply, method.as_str())),
         }
+    }
+
+    /// A POST of `body`, or a GET.
+    fn request(&self, below: &str, body: Option<&serde_json::Value>) -> Result<HttpRequest> {
+        let base = self.base.to_string();
+        let location = self.base.join(&format!("{}/{below}", base.trim_end_matches('/')))?;
+        let method = if body.is_some() { Method::POST } else { Method::GET };
+        let mut call = HttpRequest::new(method, location).with(header::ACCEPT, "application/json");
+        call.max_reply_bytes = MAX_BYTES;
+        Ok(match body {
+            None => call,
+            Some(body) => call
+                .with(header::CONTENT_TYPE, "application/json")
+                .with_content(RequestBody::Bytes(Bytes::from(body.to_string()))),
+        })
     }
 }
 
+/// The state of a file. A server ends a request as a whole, and removes files from its disk before
+/// and after: a file counts as staged unless the same response contradicts that.
 fn state(file: &&FileProgress) -> StagingState {
     let error = file.error.as_deref().filter(|error| !error.trim().is_empty());
     let is_on_disk = file.on_disk;
@@ -258,5 +289,3 @@ fn parsed<T: DeserializeOwned>(from: &Location, body: &[u8]) -> Result<T> {
         Error::new(ErrorKind::Protocol, what)
     })
 }
-/// The state of a file. A server ends a request as a whole, and removes files from its disk before
-/// and after: a file counts as staged unless the same response contradicts that.

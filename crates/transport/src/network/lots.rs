@@ -1,7 +1,8 @@
 //! Lots of `hither serve`: space that is reserved for a folder and a time
 //! (`docs/openapi-lots.yaml`).
 
-use crate::http::call::HttpRequest;
+use crate::http::call::change::{ChangeOutcome, Seen};
+use crate::http::call::{HttpRequest, HttpResponse};
 use crate::http::request_body::RequestBody;
 use crate::http::status_error;
 use crate::location::Location;
@@ -101,7 +102,13 @@ impl LotsApi {
     ///
     /// As [`LotsApi::renew`].
     pub async fn release(&self, id: &str) -> Result<()> {
-        self.send(Method::DELETE, Some(id), None).await.map(drop)
+        let call = self.request(Method::DELETE, Some(id), None)?;
+        let look = || async {
+            let is_there = self.all().await?.iter().any(|lot| lot.id == id);
+            Ok(if is_there { Seen::Undone } else { Seen::Done })
+        };
+        let refused = self.network.carry_out(&call, look).await?;
+        refused.map_or(Ok(()), |reply| Err(self.refusal(&reply, &Method::DELETE, Some(id))))
     }
 
     async fn ask<T: DeserializeOwned>(
@@ -110,14 +117,30 @@ impl LotsApi {
         id: Option<&str>,
         body: Option<Value>,
     ) -> Result<T> {
-        let body = self.send(method, id, body).await?;
-        serde_json::from_slice(&body).map_err(|error| {
+        let call = self.request(method.clone(), id, body)?;
+        let reply = if method == Method::GET {
+            self.network.call(call).await?
+        } else {
+            match self.network.change(call).await? {
+                ChangeOutcome::Done(reply) | ChangeOutcome::Refused(reply) => reply,
+                ChangeOutcome::Unseen(error) => return Err(error),
+            }
+        };
+        if !reply.status.is_success() {
+            return Err(self.refusal(&reply, &method, id));
+        }
+        serde_json::from_slice(&reply.body).map_err(|error| {
             let what = format!("{}: the response about lots cannot be read: {error}", self.root);
             Error::new(ErrorKind::Protocol, what)
         })
     }
 
-    async fn send(&self, method: Method, id: Option<&str>, body: Option<Value>) -> Result<Bytes> {
+    fn request(
+        &self,
+        method: Method,
+        id: Option<&str>,
+        body: Option<Value>,
+    ) -> Result<HttpRequest> {
         let is_id = |id: &&str| !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric());
         let path = match id {
             None => WELL_KNOWN.to_owned(),
@@ -127,7 +150,6 @@ impl LotsApi {
                 return Err(Error::new(ErrorKind::Invalid, what));
             }
         };
-        let name = method.to_string();
         let mut call = HttpRequest::new(method, self.root.below(&path, false))
             .with(header::ACCEPT, "application/json");
         call.max_reply_bytes = MAX_BYTES;
@@ -136,9 +158,13 @@ impl LotsApi {
                 .with(header::CONTENT_TYPE, "application/json")
                 .with_content(RequestBody::Bytes(Bytes::from(body.to_string())));
         }
-        let reply = self.network.call(call).await?;
+        Ok(call)
+    }
+
+    /// The error of a response that is not a success.
+    fn refusal(&self, reply: &HttpResponse, method: &Method, id: Option<&str>) -> Error {
+        let error = status_error::of_response(reply, method.as_str());
         match reply.status {
-            StatusCode::OK | StatusCode::CREATED | StatusCode::NO_CONTENT => Ok(reply.body),
             // Where the type is not supported, POST is for something else.
             status
                 if id.is_none()
@@ -146,13 +172,10 @@ impl LotsApi {
                         || status_error::is_unsupported(status)) =>
             {
                 let what = format!("{}: the server has no lots", self.root.origin());
-                Err(Error::new(ErrorKind::Unsupported, what))
+                Error::new(ErrorKind::Unsupported, what)
             }
-            StatusCode::BAD_REQUEST => {
-                let error = status_error::of_response(&reply, &name);
-                Err(Error::new(ErrorKind::Invalid, error.to_string()))
-            }
-            _ => Err(status_error::of_response(&reply, &name)),
+            StatusCode::BAD_REQUEST => Error::new(ErrorKind::Invalid, error.to_string()),
+            _ => error,
         }
     }
 }

@@ -63,11 +63,7 @@ impl WebDavSession {
         let Some(tag) = entry.strong_tag() else { return Ok(false) };
         let path = &*entry.path;
         let request = self.request(b"DELETE", path, false).with(header::IF_MATCH, tag);
-        match self.change(request, path).await? {
-            ChangeOutcome::Done(_) => Ok(true),
-            ChangeOutcome::Refused(reply) => Err(status_error::of_response(&reply, "DELETE")),
-            ChangeOutcome::Unseen(error) => Err(error),
-        }
+        self.change(request, path).await?.confirmed("DELETE").map(|_| true)
     }
 
     /// Removes the partial file of an interrupted upload. The server may need some time to notice

@@ -4,6 +4,7 @@
 //! correct kind of error is returned; and no operation hangs.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod apis;
 mod changes;
 mod connect;
 mod fixture;

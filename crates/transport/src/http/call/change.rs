@@ -1,11 +1,11 @@
 //! Changes at HTTP servers: how a client knows that one was carried out, and when it is sent again.
 //!
-//! A response confirms a change (PUT, MOVE, COPY, DELETE, MKCOL) if only the server itself can have
-//! sent it: with the method's own status for success, from the requested URL, without an HTML page.
-//! Any other success may come from a login page, a proxy or a portal, or mean that the request was
-//! accepted but not yet carried out (202). Where the response was lost, the request may have been
-//! carried out as well. In both cases the client checks the state at the server (a *look*), and
-//! repeats nothing before that.
+//! A response confirms a change (PUT, MOVE, COPY, DELETE, MKCOL; POST and PATCH of the APIs for
+//! tapes and lots) if only the server itself can have sent it: with the method's own status for
+//! success, from the requested URL, without an HTML page. Any other success may come from a login
+//! page, a proxy or a portal, or mean that the request was accepted but not yet carried out (202).
+//! Where the response was lost, the request may have been carried out as well. In both cases the
+//! client checks the state at the server (a *look*), and repeats nothing before that.
 //!
 //! [`outcome`] classifies responses for all methods, [`Seen`] is the result of a look, and
 //! [`carry_out`] is the loop of both. A change is sent again only if its response was lost and the
@@ -49,6 +49,21 @@ pub enum ChangeOutcome<T = HttpResponse> {
     Unseen(Error),
 }
 
+impl ChangeOutcome {
+    /// The response that confirms a change with `method`, which no look can confirm.
+    ///
+    /// # Errors
+    ///
+    /// The refusal of the server; the error of a change that may not have been carried out.
+    pub(crate) fn confirmed(self, method: &str) -> Result<HttpResponse> {
+        match self {
+            Self::Done(reply) => Ok(reply),
+            Self::Refused(reply) => Err(status_error::of_response(&reply, method)),
+            Self::Unseen(error) => Err(error),
+        }
+    }
+}
+
 impl Network {
     /// Sends a request that changes something.
     ///
@@ -59,6 +74,23 @@ impl Network {
         let method = call.method.clone();
         let requested = call.location.clone();
         outcome(&method, &requested, self.call(call).await)
+    }
+
+    /// Carries out the change that `call` requests, and that `look` shows ([`carry_out`]). Returns
+    /// the response of a server that refuses it.
+    ///
+    /// # Errors
+    ///
+    /// As [`carry_out`].
+    pub(crate) async fn carry_out<L>(
+        &self,
+        call: &HttpRequest,
+        look: impl Fn() -> L + Send + Sync,
+    ) -> Result<Option<HttpResponse>>
+    where
+        L: Future<Output = Result<Seen>> + Send,
+    {
+        carry_out(&self.config().retry_policy(), || self.change(call.clone()), look).await
     }
 }
 
@@ -121,8 +153,8 @@ fn unseen_error(method: &str, requested: &Location, reply: &HttpResponse) -> Err
         format!(" after a redirect to {}", reply.location)
     };
     let what = format!(
-        "{requested}: the server responded to {method} with {}{page}{elsewhere}, and a look does \
-         not show that it was carried out: is a login or another URL needed?",
+        "{requested}: the server responded to {method} with {}{page}{elsewhere}, which does not \
+         show that it was carried out: is a login or another URL needed?",
         status_error::shown(reply.status)
     );
     Error::new(ErrorKind::Protocol, what)
@@ -270,12 +302,14 @@ where
 }
 
 /// Returns true if `status` is the one with which a server confirms `method` (RFC 9110 sections
-/// 9.3.4 and 9.3.5, RFC 4918 sections 9.3.1, 9.8.5 and 9.9.4).
+/// 9.3.3 to 9.3.5, RFC 5789, RFC 4918 sections 9.3.1, 9.8.5 and 9.9.4).
 fn is_success_of(method: &Method, status: StatusCode) -> bool {
     match method.as_str() {
         "PUT" | "MOVE" | "COPY" => matches!(status.as_u16(), 201 | 204),
         "MKCOL" => status == StatusCode::CREATED,
         "DELETE" => status == StatusCode::NO_CONTENT,
+        "POST" => matches!(status.as_u16(), 200 | 201 | 204),
+        "PATCH" => matches!(status.as_u16(), 200 | 204),
         _ => false,
     }
 }
@@ -340,6 +374,8 @@ mod tests {
             ("COPY", &[201, 204]),
             ("DELETE", &[204]),
             ("MKCOL", &[201]),
+            ("POST", &[200, 201, 204]),
+            ("PATCH", &[200, 204]),
         ] {
             for status in 200..600 {
                 let expected = match status {
