@@ -56,7 +56,7 @@ impl Exchange<'_> {
             Ok(length) if length < range::len(&range) => {
                 let range_bytes = range::len(&range);
                 let error = RangeResponseError::OtherLength { length, range_bytes };
-                return self.of_other_length(StatusCode::PARTIAL_CONTENT, &error);
+                return self.failed_with(self.garbled(&error));
             }
             Ok(_) => {}
             Err(error) => return ExchangeResult::failed(error),
