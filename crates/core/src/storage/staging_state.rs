@@ -19,18 +19,4 @@ impl StagingState {
     pub fn is_final(&self) -> bool {
         matches!(self, Self::Online | Self::Failed(_))
     }
-
-    /// The state after the next response about the request, which says `next`. A file that two
-    /// responses in a row do not mention has failed: the server does not stage it.
-    #[must_use]
-    pub fn then(&self, next: Self) -> Self {
-        match (self, next) {
-            (Self::Unlisted, Self::Unlisted) => {
-                let why =
-                    "the request does not have this file at the server any more, or never did";
-                Self::Failed(why.to_owned())
-            }
-            (_, next) => next,
-        }
-    }
 }

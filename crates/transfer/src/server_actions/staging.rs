@@ -17,12 +17,17 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// The number of polls in a row that may fail.
 const ATTEMPTS: u32 = 10;
+/// The number of polls in a row that do not mention a file which has failed then: ten seconds at
+/// the beginning, when a busy server may not have noted all files of the request.
+const MAX_UNLISTED: u32 = 9;
 
 /// A wait for files that are being staged.
 #[derive(Debug)]
 pub struct StagingWait {
     staging: Box<dyn Staging>,
     states: Vec<StagingState>,
+    /// The polls in a row that have not mentioned each file.
+    unlisted: Vec<u32>,
     clock: JobClock,
     /// The time until the next poll.
     pause: Duration,
@@ -42,6 +47,7 @@ impl StagingWait {
         Self {
             staging,
             states,
+            unlisted: vec![0; files],
             clock: JobClock::start(),
             pause: Duration::ZERO,
             interval: FIRST_PAUSE,
@@ -105,17 +111,25 @@ impl StagingWait {
     /// The files that have ended.
     fn settled(&mut self, states: Vec<StagingState>) -> Vec<(usize, StagingState)> {
         let mut settled = Vec::new();
-        for (nth, (slot, state)) in self.states.iter_mut().zip(states).enumerate() {
+        let files = self.states.iter_mut().zip(&mut self.unlisted);
+        for (nth, ((slot, unlisted), state)) in files.zip(states).enumerate() {
             if slot.is_final() {
                 continue;
             }
-            *slot = slot.then(state);
+            *unlisted = if state == StagingState::Unlisted { *unlisted + 1 } else { 0 };
+            *slot = if *unlisted < MAX_UNLISTED { state } else { unlisted_file() };
             if slot.is_final() {
                 settled.push((nth, slot.clone()));
             }
         }
         settled
     }
+}
+
+/// The state of a file that the server does not stage.
+fn unlisted_file() -> StagingState {
+    let why = "the request does not have this file at the server any more, or never did";
+    StagingState::Failed(why.to_owned())
 }
 
 /// Stages all files that were found, and queues each when it is on disk.
@@ -219,14 +233,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_file_that_two_polls_in_a_row_do_not_mention_has_failed() {
+    async fn a_file_that_many_polls_in_a_row_do_not_mention_has_failed() {
         use StagingState::{Failed, Online, Unlisted, Waiting};
-        let mut wait = wait([
-            Ok(vec![Unlisted, Waiting]),
-            Ok(vec![Waiting, Unlisted]),
-            Ok(vec![Unlisted, Unlisted]),
-            Ok(vec![Online, Unlisted]),
-        ]);
+        let unlisted = |polls: u32| (0..polls).map(|_| Ok(vec![Unlisted, Unlisted]));
+        let mut polls: Vec<_> = unlisted(MAX_UNLISTED - 1).collect();
+        polls.push(Ok(vec![Waiting, Unlisted]));
+        polls.extend(unlisted(MAX_UNLISTED - 1));
+        polls.push(Ok(vec![Online, Unlisted]));
+        let mut wait = wait(polls);
         let settled = wait.next().await.unwrap();
         assert!(matches!(settled.as_slice(), [(1, Failed(_))]), "{settled:?}");
         assert_eq!(wait.next().await.unwrap(), [(0, Online)]);
