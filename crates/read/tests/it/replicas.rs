@@ -3,7 +3,9 @@
 use crate::rig::{SIZE, check, content, drain, scattered};
 use futures_core::future::BoxFuture;
 use hither_checksum::{Algorithm, Checksum};
-use hither_core::{Delivery, Error, ErrorKind, Failure, ReplicaSet, Request, Result, Source};
+use hither_core::source::{PartSink, ResponseMeta};
+use hither_core::{Clock, Delivery, Endpoint, Error, ErrorKind, Failure, Limits, LinkEstimate};
+use hither_core::{ReplicaSet, Request, Result, Source};
 use hither_netem::Link;
 use hither_read::{Reader, ReaderConfig};
 use hither_replicas::{ChecksumQuery, Health, Replica, ReplicaDiscovery, Replicas, ReplicasConfig};
@@ -336,6 +338,59 @@ async fn bytes_of_a_replica_that_only_a_response_names_are_mixed_only_with_those
             assert_eq!(all.reports()[0].bytes, 0, "{case}");
         }
     }
+}
+
+/// A source whose responses state a date, beside an entity tag.
+#[derive(Debug)]
+struct Dated(SimulatedSource);
+
+impl Source for Dated {
+    fn name(&self) -> String {
+        self.0.name()
+    }
+    fn limits(&self) -> Limits {
+        self.0.limits()
+    }
+    fn link(&self) -> LinkEstimate {
+        self.0.link()
+    }
+    fn clock(&self) -> &dyn Clock {
+        self.0.clock()
+    }
+    fn endpoint(&self) -> Endpoint {
+        self.0.endpoint()
+    }
+    fn max_connections(&self) -> usize {
+        self.0.max_connections()
+    }
+    fn idle_connections(&self) -> usize {
+        self.0.idle_connections()
+    }
+    fn preconnect(&self, connections: usize) {
+        self.0.preconnect(connections);
+    }
+    fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>> {
+        request.version.note_modified("Sun, 22 Nov 2026 10:00:00 GMT");
+        self.0.fetch(request, sink)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn equal_dates_admit_a_replica_that_a_response_names_though_its_tag_is_its_own() {
+    let first = source().with_max_connections(1).with_fault(0, Fault::Cut { after: 300_000 });
+    let other = source().with_fault(0, Fault::Change { validator: "\"second\"".to_owned() });
+    let health = Health::new(Arc::new(source()));
+    let [first, other] = [first, other].map(|source| Replica {
+        server: source.name(),
+        source: Arc::new(Dated(source)),
+        digest: None,
+    });
+    let all = Replicas::new(first, health, ReplicasConfig::default());
+    all.add_found(other);
+    let validator = Some(FIRST_VALIDATOR.to_owned());
+    let request = Request { ranges: vec![0..1_000_000], validator, ..Request::default() };
+    all.fetch(request, Box::new(drop)).await.unwrap();
+    assert!(all.reports().iter().all(|it| it.bytes > 0), "{:?}", all.notices());
 }
 
 #[tokio::test(start_paused = true)]

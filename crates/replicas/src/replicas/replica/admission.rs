@@ -67,8 +67,12 @@ impl Admission {
             let is_known = version.size().is_some() || version.validator().is_some();
             !replica.is_trusted() && is_known && !agrees(version)
         };
+        let now = first.version();
+        // The version that was read has its date only here.
+        let is_read_now = now.validator() == read.validator();
+        let is_other = differs(&now) || !is_read_now && differs(read);
         let other = senders.iter().find(|sender| !is_same(sender));
-        let other = other.or_else(|| (differs(&first.version()) || differs(read)).then_some(first));
+        let other = other.or_else(|| is_other.then_some(first));
         let Some(other) = other else {
             senders.push(Arc::clone(replica));
             return true;
