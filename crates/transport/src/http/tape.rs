@@ -131,7 +131,7 @@ impl TapeApi {
         let Some(endpoint) = found.endpoints.iter().find(of_version_1) else {
             return Err(unsupported("the server names no tape API of version 1"));
         };
-        Ok(Self { base: document.join(&endpoint.uri)?, network })
+        Ok(Self { base: reply.location.join(&endpoint.uri)?, network })
     }
 
     /// Requests staging of files to disk. Returns the id of the request.
@@ -142,8 +142,14 @@ impl TapeApi {
     pub async fn stage(&self, paths: &[String]) -> Result<String> {
         let files: Vec<_> = paths.iter().map(|path| json!({ "path": path })).collect();
         let call = self.request("stage", Some(&json!({ "files": files })))?;
-        let reply = self.network.change(call).await?.confirmed("POST")?;
-        Ok(parsed::<Accepted>(&self.base, &reply.body)?.request_id)
+        let reply = self.network.call(call).await?;
+        match reply.status {
+            // The id confirms the request, also behind a redirect: no page has one.
+            StatusCode::OK | StatusCode::CREATED | StatusCode::ACCEPTED => {
+                Ok(parsed::<Accepted>(&reply.location, &reply.body)?.request_id)
+            }
+            _ => Err(status_error::of_response(&reply, "POST")),
+        }
     }
 
     /// The states of the files of a request, in the order of `paths`.
