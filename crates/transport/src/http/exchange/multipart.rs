@@ -119,7 +119,7 @@ impl Exchange<'_> {
                 self.no_tail(true).with(RangeBehavior::Several)
             }
             // A server that leaves out some of the ranges, and not all, supports no more of them.
-            _ if self.range_count() > 1 && delivery.is_wanted() && !delivery.is_beyond() => {
+            _ if self.range_count() > 1 && delivery.is_wanted() && !delivery.has_all_but_tail() => {
                 let error = self.too_large(StatusCode::PARTIAL_CONTENT);
                 ExchangeResult { reusable: true, ..ExchangeResult::failed(error) }
                     .with(RangeBehavior::TooMany)

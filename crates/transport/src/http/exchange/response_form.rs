@@ -64,7 +64,7 @@ impl Exchange<'_> {
         let requested = self.range_count();
         let complete = delivery.is_complete(self.request.tail);
         if requested > 1 && !complete {
-            if self.request.tail == 0 && delivery.is_beyond() {
+            if self.request.tail == 0 && delivery.has_all_but_tail() {
                 return delivery.complete(self.request.tail, true);
             }
             if self.request.tail > 0 && delivery.has_all_but_tail() {
@@ -87,7 +87,7 @@ impl Exchange<'_> {
             && self.request.tail == 0
             && !complete
             && delivery.is_wanted()
-            && !delivery.is_beyond()
+            && !delivery.has_all_but_tail()
         {
             // The server sent less: the rest can be requested.
             let error = self.too_large(StatusCode::PARTIAL_CONTENT);
