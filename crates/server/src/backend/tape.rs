@@ -235,15 +235,29 @@ impl TapeDoor {
         self.for_waiting(id, |path| self.begin(backend, path, began)).await;
         let mut pause = FIRST_PAUSE;
         while self.waiting(id).next().is_some() {
-            if began.elapsed() >= self.lifetime() {
-                let late =
-                    |_| async { Some((FileState::Failed, late(self.settings.request_seconds))) };
-                return self.for_waiting(id, late).await;
-            }
-            sleep(pause).await;
+            sleep(pause.min(self.lifetime().saturating_sub(began.elapsed()))).await;
             pause = pause.mul_f64(1.5).min(MAX_PAUSE);
-            self.for_waiting(id, |path| self.look(path)).await;
+            self.for_waiting(id, |path| self.look_until_late(path, began)).await;
         }
+    }
+
+    /// As [`Self::look`], for a request that `began` then. Each look may wait for a slot.
+    async fn look_until_late(
+        &self,
+        path: String,
+        began: Instant,
+    ) -> Option<(FileState, Option<String>)> {
+        match self.late(began) {
+            None => self.look(path).await,
+            late => late,
+        }
+    }
+
+    /// The failure of a file of a request that `began` too long ago.
+    fn late(&self, began: Instant) -> Option<(FileState, Option<String>)> {
+        let seconds = self.settings.request_seconds;
+        let why = || format!("it was not on disk within {seconds} s");
+        (began.elapsed() >= self.lifetime()).then(|| (FileState::Failed, Some(why())))
     }
 
     /// The files of a request that are not finished.
@@ -281,8 +295,8 @@ impl TapeDoor {
         path: String,
         began: Instant,
     ) -> Option<(FileState, Option<String>)> {
-        if began.elapsed() >= self.lifetime() {
-            return Some((FileState::Failed, late(self.settings.request_seconds)));
+        if let Some(late) = self.late(began) {
+            return Some(late);
         }
         match backend.stat(&path).await {
             Ok(metadata) if metadata.kind == FileKind::File => {}
@@ -327,10 +341,6 @@ impl From<CommandError> for HttpError {
 
 fn unavailable(what: &str) -> HttpError {
     HttpError::new(StatusCode::SERVICE_UNAVAILABLE, what).with(header::RETRY_AFTER, "10")
-}
-
-fn late(seconds: u64) -> Option<String> {
-    Some(format!("it was not on disk within {seconds} s"))
 }
 
 /// Milliseconds since 1970, the API's form of times.
