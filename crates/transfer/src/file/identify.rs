@@ -162,7 +162,9 @@ async fn probe(
     // Files that are named one by one are usually large. On a long path a small one costs unneeded
     // handshakes; a large one would cost two more round trips: one to learn that it is large, one
     // to open the connections of the workers.
-    source.expect_bulk();
+    if bytes > 1 {
+        source.expect_bulk();
+    }
     let attempt = || async {
         // The bytes of a failed attempt may be of another replica.
         let buffer = Arc::new(PieceBuffer::new(0..u64::MAX));
