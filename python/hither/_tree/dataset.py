@@ -330,7 +330,7 @@ def _expand_pattern(url: str, client: Client) -> list[str]:
 
 
 def _matching_files(client: Client, url: str, folder: str, pattern: str) -> list[str]:
-    # Without a warning of names that an index hides: they begin with a dot.
+    # Without a warning of names that an index hides: they rarely are those of data.
     listed, _ = client._list(f"{folder}/").wait()  # noqa: SLF001
     if any(it.url == url for it in listed):
         return [url]
