@@ -1,10 +1,8 @@
 """`hither tune sweep`: a small grid over two servers, interrupted, killed and continued; and the arguments that it
 refuses."""
 
-import contextlib
 import csv
 import json
-import os
 import re
 import signal
 import subprocess
@@ -19,8 +17,9 @@ from bench.harness.paths import HITHER
 from bench.harness.waiting import wait_until
 
 PATIENCE = 240
-# Waits, once `left` is 0, until the test opens the pipe `gate` or the sweep ends it.
-BEFORE = 'left=$(cat {0}/left); [ "$left" -gt 0 ] || read -r _ < {0}/gate; echo $((left - 1)) > {0}/left'
+# Waits while the journal has as many runs with nginx as `limit` allows. It writes nothing: a killed sweep leaves it behind,
+# beside the next sweep.
+BEFORE = 'while [ "$(cat {0}/e.journal.csv 2>&- | grep -c ^nginx)" -ge "$(cat {0}/limit)" ]; do sleep 0.1; done'
 MANY = "1000"
 # Reads if its source is a URL, writes if it is a path.
 CURL = 'case $1 in http*) curl -sf -o "$2" "$1";; *) curl -sf -T "$1" "$2";; esac'
@@ -59,20 +58,16 @@ def runs(journal) -> list[str]:
 
 
 def stop_after_another_run(file, journal, how: signal.Signals) -> tuple[int, str]:
-    before = len(runs(journal))
-    left, gate = file.with_name("left"), file.with_name("gate")
+    before, limit = runs(journal), file.with_name("limit")
     # The third run with nginx does not begin, so the sweep does not end.
-    left.write_text("2")
+    limit.write_text(str(2 + sum(line.startswith("nginx") for line in before)))
     process = subprocess.Popen(command(file), stderr=subprocess.PIPE, text=True)
-    wait_until(lambda: len(runs(journal)) > before or process.poll() is not None, "another run", PATIENCE)
+    wait_until(lambda: len(runs(journal)) > len(before) or process.poll() is not None, "another run", PATIENCE)
     assert process.poll() is None
     process.send_signal(how)
-    ended = process.wait(PATIENCE), process.stderr.read()
-    # A killed sweep leaves its command at the pipe.
-    with contextlib.suppress(OSError):
-        os.close(os.open(gate, os.O_WRONLY | os.O_NONBLOCK))
-    left.write_text(MANY)
-    return ended
+    code = process.wait(PATIENCE)
+    limit.write_text(MANY)
+    return code, process.stderr.read()
 
 
 @pytest.fixture
@@ -86,8 +81,7 @@ def experiment(tmp_path):
         pids = {"nginx_pid": servers.PROCESSES[port].pid, "hither_pid": served.process.pid}
         curl = json.dumps(["sh", "-c", CURL, "client", "{source}", "{target}"])
         before = json.dumps(["sh", "-c", BEFORE.format(tmp_path), "before", "{connections}"])
-        (tmp_path / "left").write_text(MANY)
-        os.mkfifo(tmp_path / "gate")
+        (tmp_path / "limit").write_text(MANY)
         file = tmp_path / "e.toml"
         parts = {"nginx": f"http://127.0.0.1:{port}/", "hither": served.base, "curl": curl, "before": before, **pids}
         file.write_text(EXPERIMENT.format(**parts))
