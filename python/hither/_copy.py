@@ -314,7 +314,9 @@ def check(
     client: Client | None = None,
     **options: Unpack[CheckOptions],
 ) -> CheckSummary:
-    """Compare two directories, as ``hither check``.
+    """Compare the files of two directories, as ``hither check``.
+
+    Directories without files are not compared; a notice counts those that only one of the two has.
 
     Parameters
     ----------

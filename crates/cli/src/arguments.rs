@@ -155,9 +155,9 @@ pub(crate) enum Command {
         after_help = "Nothing is deleted without --delete, nor after any failure.\n\nExample: hither sync --delete https://host/data/run7 /data/run7"
     )]
     Sync(Sync),
-    /// Compare two directories.
+    /// Compare the files of two directories.
     #[command(
-        after_help = "Prints + for what only SRC has, - for what only DST has, and * for what differs.\n\nExample: hither check https://host/data/run7 /data/run7"
+        after_help = "Prints + for what only SRC has, - for what only DST has, and * for what differs. Directories without files are not compared.\n\nExample: hither check https://host/data/run7 /data/run7"
     )]
     Check(Check),
     /// Write files to standard output.

@@ -17,9 +17,10 @@ use crate::progress::CopyProgress;
 use crate::summary::CopyFailure;
 use futures_core::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use hither_core::error::counted;
 use hither_core::sync::lock;
 use hither_core::{DirEntry, Error, Result};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;
 
@@ -169,7 +170,13 @@ pub async fn check(
     let filter = Arc::clone(&options.copy.filter);
     let comparison = FileComparison::new(options.by, &options.copy, Arc::clone(&progress));
     let tally = Mutex::new(CheckSummary::default());
+    let lone_directories = AtomicU64::new(0);
     let take = |finding| -> BoxFuture<'_, ()> {
+        if let Finding::Directory(side, ..) = &finding
+            && !(options.one_way && *side == Side::Target)
+        {
+            lone_directories.fetch_add(1, Ordering::Relaxed);
+        }
         if let Some(difference) = lock(&tally).take(finding, options.one_way) {
             found(difference);
         }
@@ -179,6 +186,14 @@ pub async fn check(
     let mut summary = tally.into_inner().unwrap_or_else(PoisonError::into_inner);
     summary.without_times = comparison.without_times.load(Ordering::Relaxed);
     summary.failures.extend(filter.missing());
+    let lone_directories = lone_directories.into_inner();
+    // One with files shows in its files.
+    if lone_directories > 0 && summary.is_equal() {
+        summary.notices.push(format!(
+            "{} without files in one of the two only: directories are not compared",
+            counted(lone_directories, "directory")
+        ));
+    }
     Ok(summary)
 }
 

@@ -441,6 +441,23 @@ async fn a_check_tells_differences_both_ways_and_how_files_differ() {
 }
 
 #[tokio::test]
+async fn a_check_says_that_it_does_not_compare_directories() {
+    let trees = Trees::new();
+    trees.sync(deleting()).await;
+    fs::create_dir(trees.from().join("alone")).unwrap();
+    for in_target in ["one", "two"] {
+        fs::create_dir(trees.to().join(in_target)).unwrap();
+    }
+    let end = "without files in one of the two only: directories are not compared";
+    for (one_way, count) in [(false, "3 directories"), (true, "1 directory")] {
+        let options = CheckOptions { one_way, ..CheckOptions::default() };
+        let (summary, seen) = check_places(&trees.from(), &trees.to(), options).await;
+        assert!(summary.is_equal() && seen.is_empty());
+        assert_eq!(summary.notices, [format!("{count} {end}")]);
+    }
+}
+
+#[tokio::test]
 async fn excluded_directories_are_not_listed_and_excluded_names_not_deleted() {
     let trees = Trees::new();
     let filter = rules(&["- /sub/**", "- gone/x", "- *.bak"]);
