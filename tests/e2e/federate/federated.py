@@ -89,9 +89,10 @@ def federating(folder: Path, settings: str = "", chosen: tuple[str, ...] = NAMES
 
 
 def patient(text: str) -> str:
-    """The configuration with deadlines that endpoints keep on a busy machine, too."""
+    """The configuration with deadlines that endpoints keep on a busy machine, too; no majority decides before."""
     table = "[federation]\n"
-    deadlines = f"{table}deadline_seconds = {PATIENCE}\nlisting_deadline_seconds = {PATIENCE}\n"
+    names = ("deadline_seconds", "listing_deadline_seconds", "agreement_seconds")
+    deadlines = table + "".join(f"{name} = {PATIENCE}\n" for name in names)
     return text.replace(table, deadlines) if table in text else f"{text}\n{deadlines}"
 
 
