@@ -39,12 +39,17 @@ class Served:
         return self.url(name)
 
     def logged(self) -> list[dict]:
-        """Returns the log, which is complete when the server has stopped."""
-        return [json.loads(line) for line in self.log.read_text().splitlines()]
+        """Returns the log, which is complete when the server has stopped, in the order of requests."""
+        return in_order(self.log)
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(PATIENCE)
+
+
+def in_order(log: Path) -> list[dict]:
+    """The lines of a log in the order of requests: each is written some time after its response."""
+    return sorted(map(json.loads, log.read_text().splitlines()), key=lambda line: line["time"])
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from needs import require
-from served import CONTENT, PATIENCE
+from served import CONTENT, PATIENCE, in_order
 from token_issuer import Issuer, Key
 
 from bench.harness import servers
@@ -91,7 +91,7 @@ class Served:
             self.process.terminate()
             assert self.manager.told() == ["STOPPING"]
             assert self.process.wait(PATIENCE) == 0
-        return [json.loads(line) for line in self.log.read_text().splitlines()]
+        return in_order(self.log)
 
 
 @contextmanager
