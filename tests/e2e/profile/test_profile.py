@@ -10,7 +10,7 @@ import pytest
 from bench.harness.paths import HITHER, HITHER_BENCH
 from bench.profile import OF_KIND, of_kinds
 
-PATIENCE = 60
+PATIENCE = 240
 
 
 def profile(*words, **options) -> tuple[dict, str]:
@@ -46,8 +46,9 @@ def test_without_rights_own_processes_are_reported():
     assert round(sum(found["shares"].values()), 6) == 100
     if found["sampling"]["mode"] != "machine":
         assert any("kernel.perf_event_paranoid" in note and "root" in note for note in found["notes"])
-    busy = found["shares"]["application"] + found["shares"]["libc"] + found["shares"]["unknown"]
-    assert busy > 5, found
+    # How much of the machine it gets, others decide.
+    own = {kind: share for kind, share in found["shares"].items() if kind not in ("idle", "other_processes", "steal")}
+    assert 2 * (own["application"] + own["libc"] + own["unknown"]) > sum(own.values()) > 0, found
 
 
 def test_an_interrupt_ends_a_profile_with_its_result(tmp_path):
