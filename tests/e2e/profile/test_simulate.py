@@ -11,7 +11,7 @@ from served import serving
 from bench.harness.paths import HITHER, HITHER_BENCH
 from bench.harness.waiting import wait_until
 
-PATIENCE = 60
+PATIENCE = 240
 READS = 300
 
 

@@ -10,7 +10,7 @@ import pytest
 from bench.harness.paths import HITHER
 from bench.harness.waiting import wait_until
 
-PATIENCE = 60
+PATIENCE = 240
 QUICK = ("--seconds", "3", "--size", "32M")
 
 
