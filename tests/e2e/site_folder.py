@@ -49,5 +49,6 @@ LOCATIONS = """
         location /forbidden { return 403; }
         location /login { return 401; }
         location /broken { return 500; }
-        location /busy { return 503; }
+        # Too long to be waited for.
+        location /busy { add_header Retry-After 3600 always; return 503; }
 """

@@ -140,9 +140,8 @@ def test_a_copy_is_not_resumed_with_another_weak_tag(hither, tmp_path, listed):
     def copy():
         url = f"http://127.0.0.1:{server.port}/d/"
         source = ["-r", url] if listed else [url + "a.dat"]
-        return hither("cp", "--json", *source, tmp_path / "out", "--store", tmp_path / "store", *few)
+        return hither("cp", "--json", *source, tmp_path / "out", "--store", tmp_path / "store", "--max-connections", 1)
 
-    few = ("--max-connections", 1, "--stall-timeout", 1)
     with serving(Site({"/d/": None, "/d/a.dat": LARGE}, lambda _: False), Replaced) as server:
         assert copy().code != 0
         Replaced.breaks = False

@@ -37,7 +37,7 @@ def assert_failed(told, code, *words):
     ],
 )
 def test_errors_of_the_server_are_explained(hither, site, path, code, word):
-    told = draw(hither, site.url(path) + ":T", "--stall-timeout", 1)
+    told = draw(hither, site.url(path) + ":T")
     assert_failed(told, code, word, site.url(path))
 
 
