@@ -1,6 +1,7 @@
 """A server that limits the rate of each connection: copies, reads and queries try additional connections."""
 
 import os
+import re
 import signal
 import subprocess
 
@@ -62,13 +63,15 @@ def test_an_interrupted_copy_shows_its_decisions(limited):
     command = [HITHER, "cp", "--no-store", "--explain-tuning", url, "/dev/null"]
     environment = {**os.environ, "HITHER_LOG": "hither_transfer=debug"}
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as copying:
-        # The first decision is recorded when the second one is executed.
-        for awaited in ("tuning begins", "workers added", "workers added"):
-            assert any(awaited in line for line in copying.stderr)
+        assert any("tuning begins" in line for line in copying.stderr)
+        # The first change may be that of the rule, and a decision is recorded when the next one is executed.
+        for _ in range(3):
+            assert any("workers added" in line or "workers parked" in line for line in copying.stderr)
         copying.send_signal(signal.SIGINT)
         _, said = copying.communicate(timeout=120)
     assert copying.returncode == 130, said
-    assert "connections  ladder" in said and "first rate known" in said and "interrupted" in said
+    # Which decision comes first depends on the path, which looks long if a process was stopped.
+    assert re.search(r"^ *[\d.]+ ?s  connections  \w+ ", said, re.MULTILINE) and "interrupted" in said, said
 
 
 def test_a_copy_without_tuning_uses_all_of_its_connections_and_decides_nothing(hither, tmp_path):
