@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from command import TIMEOUT
 from needs import missing, require
 
 from bench.harness import access_log, servers
@@ -146,9 +147,9 @@ def test_records_of_xrootds_client_are_imported(hither, site, tmp_path):
     record, trace = tmp_path / "record.csv", tmp_path / "trace"
     with servers.xrootd(site.where, site.folder) as port:
         url = f"root://{site.where.server_host}:{port}//data"
-        patience = {"XRD_CONNECTIONWINDOW": "5", "XRD_CONNECTIONRETRY": "1", "XRD_REQUESTTIMEOUT": "20"}
-        recorded = {**os.environ, **patience, "XRD_PLUGIN": str(RECORDER), "XRD_RECORDERPATH": str(record)}
-        copied = subprocess.run(["xrdcp", "-f", url, "/dev/null"], env=recorded, check=False, capture_output=True)
+        recorded = {**os.environ, "XRD_PLUGIN": str(RECORDER), "XRD_RECORDERPATH": str(record)}
+        command = ["xrdcp", "-f", url, "/dev/null"]
+        copied = subprocess.run(command, env=recorded, check=False, capture_output=True, timeout=TIMEOUT)
     assert copied.returncode == 0, copied.stderr
     finished = hither("trace", "import", "--format", "xrdrecord", record, "-o", trace, "--json")
     assert finished.json["imported"]["lines_skipped"] == 0
