@@ -234,6 +234,8 @@ def restart(where: Loopback, port: int) -> None:
     """Kills a server if it still runs, and starts it again with the same command."""
     kill(port)
     PROCESSES[port].wait()
+    # Its workers may end later, and listen until then.
+    wait_until(lambda: is_free(port), f"the end of the server at port {port}")
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     PROCESSES[port] = subprocess.Popen(PROCESSES[port].args, start_new_session=True, **quiet)
     if why := why_not_started(where, PROCESSES[port], where.server_host, port):
@@ -313,16 +315,25 @@ PORT_RANGE = 2_000
 PORTS = itertools.count(37 * os.getpid())
 
 
+def is_free(port: int) -> bool:
+    """Returns true if nobody listens on a port."""
+    with socket.socket() as probe:
+        # As servers do, which may follow one another on a port.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
 def free_port() -> int:
     """A port that nobody listens on, and that no other call returns soon."""
     worker = os.environ.get("PYTEST_XDIST_WORKER") or os.environ.get("NEXTEST_TEST_GLOBAL_SLOT") or "0"
     worker = int(worker.removeprefix("gw")) % 10
     for number in itertools.islice(PORTS, PORT_RANGE):
         port = 10_000 + worker * PORT_RANGE + number % PORT_RANGE
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            # As servers do, which may follow one another on a port.
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(("127.0.0.1", port))
+        if is_free(port):
             return port
     raise RuntimeError(f"no free port among {PORT_RANGE} of worker {worker}")
 
