@@ -86,14 +86,18 @@ def test_the_command_refuses_what_is_no_scheduler_source_or_destination(dask, cl
         done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE)
         return done.returncode, done.stdout, done.stderr
 
+    def impatiently(source, to, address):
+        with monkeypatch.context() as patch:
+            patch.setattr(_scheduler, "CONNECT_SECONDS", 1)
+            return here(source, to, address)
+
     nobody = "no Dask scheduler answers at tcp://127.0.0.1:"
-    # A server of HTTP waits for the rest of the request.
-    monkeypatch.setattr(_scheduler, "CONNECT_SECONDS", 1)
     with LoopbackServer(QuietHandler) as http, LoopbackServer(Greeting) as other:
         for run, source, to, address, code, said in [
             (here, "tree", "to", f"{tmp_path}/none.json", 3, "neither a file nor an address"),
             (here, "tree", "to", f"{tmp_path}/not.json", 7, "not the file of a scheduler"),
-            (here, "tree", "to", f"tcp://127.0.0.1:{http.port}", 5, nobody),
+            # A server of HTTP waits for the rest of the request.
+            (impatiently, "tree", "to", f"tcp://127.0.0.1:{http.port}", 5, nobody),
             (process, "tree", "to", f"tcp://127.0.0.1:{other.port}", 5, nobody),
             (here, "tree", "to", f"http://127.0.0.1:{http.port}", 2, "is not an address such as tcp://"),
             (process, "tree", "to", worker, 5, "is the address of Dask's Worker: name that of the scheduler"),

@@ -131,6 +131,7 @@ def test_a_suspected_node_without_tasks_is_asked_and_one_that_never_answers_is_n
 
 
 def test_a_node_that_could_not_be_told_that_no_lease_waits_is_told_again_after_a_pause(coordinator, monkeypatch):
+    monkeypatch.setattr(_coordinator, "RENOTIFY_SECONDS", math.inf)
     told, answers = [], [False, True]
 
     def run_on(node, what):
