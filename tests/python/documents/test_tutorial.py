@@ -30,8 +30,11 @@ def executed(tmp_path_factory):
     with serving("nginx", path.resolve().parent) as url:
         environment["HITHER_TUTORIAL_URL"] = f"{url}/{path.name}"
         client = nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3")
+        manager = client.create_kernel_manager()
         # The interpreter of the tests, independent of registered kernels.
-        client.create_kernel_manager().kernel_spec.argv[0] = sys.executable
+        manager.kernel_spec.argv[0] = sys.executable
+        # A port would be chosen now and bound later, when another program may have it.
+        manager.transport, manager.ip = "ipc", str(folder / "kernel")
         client.execute(cwd=str(NOTEBOOK.parent), env=environment)
     kept = os.environ.get("HITHER_TUTORIAL_EXECUTED")
     if kept:
