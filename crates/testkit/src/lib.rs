@@ -9,6 +9,7 @@
 //! - [`workload`]: reading programs as lists of reads, reproducible by seed.
 //! - [`root_writer`]: a writer of ROOT files, for layouts that ROOT no longer writes.
 //! - [`waiting`]: waits for a condition, with a timeout.
+//! - [`test_server`]: a port for a server that is another process.
 //! - [`storage_conformance`]: tests that every implementation of `Storage` must pass.
 //! - [`fuzz_seeds`]: a replay of the seeds of `fuzz/`, so that each fuzz target's parser is tested
 //!   without a fuzzer.
@@ -31,6 +32,6 @@ pub mod mock_xrootd;
 pub mod root_writer;
 pub mod storage_conformance;
 pub mod tcp_proxy;
-mod test_server;
+pub mod test_server;
 pub mod waiting;
 pub mod workload;

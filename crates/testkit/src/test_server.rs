@@ -1,12 +1,13 @@
-//! A test server on a free port of 127.0.0.1 with its own thread and runtime, so that blocking
-//! tests can use it too. Dropping it stops both.
+//! Ports of 127.0.0.1 for the servers of tests.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::thread::JoinHandle;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::oneshot;
 
+/// A test server on a free port with its own thread and runtime, so that blocking tests can use it
+/// too. Dropping it stops both.
 #[derive(Debug)]
 pub(crate) struct TestServer {
     address: SocketAddr,
@@ -55,5 +56,36 @@ impl Drop for TestServer {
             // A panic of the thread has already been printed.
             drop(thread.join());
         }
+    }
+}
+
+/// A port of 127.0.0.1 that the kernel gives to no other socket of this machine, neither before the
+/// server listens on it nor later.
+///
+/// A socket is bound to it and does not listen. A server that sets `SO_REUSEADDR`, as most do, can
+/// bind it nevertheless.
+#[derive(Debug)]
+pub struct ReservedPort(TcpSocket);
+
+impl ReservedPort {
+    /// Reserves a port until this value is dropped.
+    ///
+    /// # Errors
+    ///
+    /// No socket can be created.
+    pub fn new() -> io::Result<Self> {
+        let socket = TcpSocket::new_v4()?;
+        socket.set_reuseaddr(true)?;
+        socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+        Ok(Self(socket))
+    }
+
+    /// The number of the port.
+    ///
+    /// # Errors
+    ///
+    /// The kernel does not tell it.
+    pub fn number(&self) -> io::Result<u16> {
+        Ok(self.0.local_addr()?.port())
     }
 }

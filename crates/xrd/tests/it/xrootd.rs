@@ -1,7 +1,8 @@
 //! A real server, if one is installed.
 
+use hither_testkit::test_server::ReservedPort;
 use hither_testkit::waiting::wait_until;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -9,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 pub(crate) struct Xrootd {
     child: Child,
     pub(crate) port: u16,
+    _reserved: ReservedPort,
     folder: PathBuf,
 }
 
@@ -44,7 +46,8 @@ impl Xrootd {
         if more.contains("xrd.tls") {
             certify(&folder);
         }
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let reserved = ReservedPort::new().unwrap();
+        let port = reserved.number().unwrap();
         let config = folder.join("config");
         let at = folder.display();
         let lines = format!(
@@ -61,7 +64,7 @@ impl Xrootd {
         };
         command.args(["-I", "v4", "-p", &port.to_string(), "-l"]).arg(folder.join("log"));
         let child = command.arg("-c").arg(&config).current_dir(&folder).spawn().unwrap();
-        let server = Self { child, port, folder };
+        let server = Self { child, port, _reserved: reserved, folder };
         server.wait();
         Some(server)
     }
