@@ -10,6 +10,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Barrier};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_hither-wan");
 
@@ -81,19 +82,26 @@ impl Up {
         Side::BOTH.map(|side| exists(&of(&self.name, side)))
     }
 
-    /// A server that answers each byte with `answer` bytes, for this many connections.
+    /// A server that answers each byte with `answer` bytes, for this many connections. Its first
+    /// answers leave when each of these has sent a byte, however long the client takes for that.
     fn serve(&self, connections: usize, answer: usize) -> u16 {
         let address = format!("{}:0", self.server);
         let listener =
             within(&of(&self.name, Side::Server), || Ok(TcpListener::bind(address).unwrap()))
                 .unwrap();
         let port = listener.local_addr().unwrap().port();
+        let all_have_sent = Arc::new(Barrier::new(connections));
         std::thread::spawn(move || {
             for stream in listener.incoming().take(connections) {
                 let mut stream = stream.unwrap();
+                let all_have_sent = Arc::clone(&all_have_sent);
                 std::thread::spawn(move || {
                     let mut byte = [0];
+                    let mut is_first = true;
                     while stream.read(&mut byte).is_ok_and(|read| read == 1) {
+                        if std::mem::take(&mut is_first) {
+                            all_have_sent.wait();
+                        }
                         stream.write_all(&vec![7; answer]).unwrap();
                     }
                 });
