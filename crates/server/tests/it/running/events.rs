@@ -61,6 +61,8 @@ fn traced(change: impl FnOnce(&mut Settings)) -> (&'static Events, Served) {
     let served = Served::new(|settings| {
         settings.write = true;
         settings.durable = false;
+        // What a client has seen comes to its end, on a busy machine, too.
+        settings.limits.stop_seconds = 30.0;
         change(settings);
     });
     std::fs::create_dir_all(served.path().join(&FOLDER[1..])).unwrap();
