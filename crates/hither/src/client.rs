@@ -146,6 +146,7 @@ impl Drop for Client {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hither_testkit::waiting::wait_until;
     use std::sync::mpsc::channel;
     use std::thread;
 
@@ -164,7 +165,7 @@ mod tests {
             drop(client);
             ends.send(()).unwrap();
         });
-        ended.recv_timeout(END_TIMEOUT * 4).unwrap();
+        assert!(wait_until(|| ended.try_recv().is_ok()), "it is waited for");
         drop(release);
     }
 }
