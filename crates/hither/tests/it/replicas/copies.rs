@@ -139,8 +139,9 @@ fn a_copy_uses_all_replicas_and_survives_one_that_dies_one_that_hangs_and_a_corr
     // The corrupt one is named only for blocks that it sent alone.
     let notices = summary.notices.join("\n");
     assert!(!notices.contains(&format!("{}: sent wrong", good.url())), "{notices}");
-    // The blocks of the corrupt one, and what is fetched again from one suspect after the other.
-    assert!(summary.bytes_resent <= 2 * summary.bytes, "{summary:?}");
+    // At most three replicas are tried alone, each for the blocks that others have sent. The rest
+    // is what the dying one and the hanging one had begun.
+    assert!(summary.bytes_resent <= 4 * summary.bytes, "{summary:?}");
 }
 
 #[test]
