@@ -89,7 +89,7 @@ class TapeServer(LoopbackServer):
         return [body for method, at, body in self.asked if (method, at) == ("POST", path)]
 
 
-def test_a_wait_for_a_busy_server_is_shown_on_a_terminal_and_ends_with_its_timeout():
+def test_a_wait_for_a_busy_server_is_shown_on_a_terminal_and_not_begun_where_it_is_too_long():
     asked = []
 
     class Busy(QuietHandler):
