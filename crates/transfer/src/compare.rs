@@ -190,7 +190,7 @@ pub async fn check(
     // One with files shows in its files.
     if lone_directories > 0 && summary.is_equal() {
         summary.notices.push(format!(
-            "{} without files in one of the two only: directories are not compared",
+            "{} without files to compare, in one of the two only: directories are not compared",
             counted(lone_directories, "directory")
         ));
     }

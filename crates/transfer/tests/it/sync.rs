@@ -448,7 +448,7 @@ async fn a_check_says_that_it_does_not_compare_directories() {
     for in_target in ["one", "two"] {
         fs::create_dir(trees.to().join(in_target)).unwrap();
     }
-    let end = "without files in one of the two only: directories are not compared";
+    let end = "without files to compare, in one of the two only: directories are not compared";
     for (one_way, count) in [(false, "3 directories"), (true, "1 directory")] {
         let options = CheckOptions { one_way, ..CheckOptions::default() };
         let (summary, seen) = check_places(&trees.from(), &trees.to(), options).await;
